@@ -1,0 +1,385 @@
+"""What a person should look at: one item per trouble, each a sentence with its remedy.
+
+Rule of this file: the kinds are a closed list; an item that names a shared cause replaces the
+many it would otherwise take. An item's id is the same for as long as the trouble is.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from .actions import ActionKind, Write
+from .draft import Draft
+from .errors import Trouble
+from .facts import Gate, Want
+from .history import Canary, History
+from .intended import Intended
+from .join import Joined
+from .placement import Found, Places
+from .plan import Action, Hold
+from .records import (
+    AttentionItem,
+    Availability,
+    Badge,
+    ItemKind,
+    Kind,
+    Lifecycle,
+    ModelView,
+    Record,
+    SignalKind,
+)
+from .scene import Scene
+from .snapshots import Snapshots
+
+UNANSWERED_S = 120.0
+SHOWN = 20
+_DOWN = (Lifecycle.UNHEALTHY, Lifecycle.STALLED, Lifecycle.REJECTED, Lifecycle.FOREIGN,
+         Lifecycle.WRONG_MODEL)
+
+
+def item(kind: ItemKind, sentence: str, subject: str = "", **more: Any) -> AttentionItem:
+    """Return an item whose id is its kind and subject."""
+    made = AttentionItem(f"{kind.value}:{subject}" if subject else kind.value, kind, sentence)
+    return evolve(made, **more)
+
+
+def attention(
+    snapshots: Snapshots,
+    scene: Scene,
+    places: Places,
+    records: Sequence[Record],
+    drafts: Sequence[Draft],
+    models: Sequence[ModelView],
+    history: History,
+) -> tuple[AttentionItem, ...]:
+    """Return every item of this pass, what hurts callers first; `since` from history."""
+    found = [
+        *source_items(snapshots),
+        *_held(drafts, scene),
+        *_models(models),
+        *_records(records),
+        *_writes(scene),
+        *_actions(drafts),
+        *_vanished(scene, history),
+        *_boxes(scene),
+        *_hosts(scene.intended, places, history),
+    ]
+    return dated(found, history.items, scene.now)
+
+
+def dated(
+    found: Iterable[AttentionItem], since: Mapping[str, float], now: float
+) -> tuple[AttentionItem, ...]:
+    """Return items sorted by what hurts most, each with the time it was first seen."""
+    order = {kind: place for place, kind in enumerate(ItemKind)}
+    unique = {one.id: one for one in found}
+    ranked = sorted(unique.values(), key=lambda one: (order[one.kind], one.id))
+    return tuple(evolve(one, since=since.get(one.id, now)) for one in ranked)
+
+
+# ---- sources
+
+_LITELLM = {
+    "Unauthorized": (
+        ItemKind.LITELLM_UNAUTHORIZED,
+        "LiteLLM refuses llmao's key: set litellm.master_key to its master key or a proxy_admin's.",
+    ),
+    "Unreachable": (
+        ItemKind.LITELLM_UNREACHABLE,
+        "LiteLLM cannot be reached: check that it runs, and litellm.base_url. Routes stay as they are.",
+    ),
+}
+NO_DATABASE = "litellm_no_database"
+
+
+def source_items(snapshots: Snapshots) -> Iterator[AttentionItem]:
+    """Yield one item per source that cannot be read."""
+    troubled: dict[str, Trouble | None] = {
+        "litellm": snapshots.deployments.trouble,
+        "litellm_health": snapshots.health.trouble,
+        **{name: one.trouble for name, one in sorted(snapshots.inventories.items())},
+        **dict(sorted(snapshots.troubles.items())),
+    }
+    if troubled["litellm"] is not None:
+        del troubled["litellm_health"]
+    for name, trouble in troubled.items():
+        if trouble is not None:
+            yield _source(name, trouble)
+
+
+def _source(name: str, trouble: Trouble) -> AttentionItem:
+    evidence = (f"{trouble.kind}: {trouble.message}", f"{trouble.count} failures in a row")
+    if name == "config":
+        sentence = "The changed configuration was not taken: the old one stays in force."
+        return item(ItemKind.CONFIG_RELOAD, sentence, evidence=(trouble.message,))
+    if NO_DATABASE in trouble.message:
+        sentence = "LiteLLM keeps no models: start it with STORE_MODEL_IN_DB=True and a database."
+        return item(ItemKind.LITELLM_NO_DATABASE, sentence, evidence=evidence)
+    if name == "litellm" and trouble.kind in _LITELLM:
+        kind, sentence = _LITELLM[trouble.kind]
+        return item(kind, sentence, evidence=evidence)
+    sentence = f"{name} cannot be read ({trouble.message}): nothing is concluded from it."
+    return item(ItemKind.SOURCE_TROUBLE, sentence, name, evidence=evidence)
+
+
+# ---- actions that wait
+
+
+def _held(drafts: Sequence[Draft], scene: Scene) -> Iterator[AttentionItem]:
+    by_hold: dict[Hold, list[Draft]] = {}
+    for draft in drafts:
+        if draft.action is not None and not draft.action.released_by:
+            by_hold.setdefault(draft.action.hold, []).append(draft)
+    if reached := by_hold.get(Hold.LITELLM_REACHES):
+        yield item(
+            ItemKind.CANNOT_REACH,
+            f"llmao cannot reach {_count(reached, 'server')} that LiteLLM reaches: their routes "
+            "stay. Check the network between llmao and these boxes.",
+            evidence=_names(reached), button="run",
+        )
+    waiting = [one for one in by_hold.get(Hold.WITNESS, ()) if _unanswered(one, scene)]
+    if waiting:
+        yield item(
+            ItemKind.WITNESS_MISSING,
+            f"{_count(waiting, 'server')} fail, and nothing else can say whether llmao lost its "
+            "own network: their routes stay until somebody releases them.",
+            evidence=_names(waiting), button="run",
+        )
+    if braked := by_hold.get(Hold.BRAKE):
+        yield item(
+            ItemKind.BRAKE_ON,
+            f"The brake holds {_count(braked, 'removal')}: too large a part of the fleet at once. "
+            "Release it if this is meant.",
+            evidence=_names(braked), button="release",
+        )
+    for draft in by_hold.get(Hold.NOT_KEPT, ()):
+        yield _not_kept(draft)
+
+
+def _unanswered(draft: Draft, scene: Scene) -> bool:
+    """Tell whether a second opinion is overdue; one that cannot be asked for is, too."""
+    row = draft.row
+    asked = scene.health.body.asked.get(row.id) if scene.health and row else None
+    seen = draft.row_seen
+    began = asked.asked_at if asked else (seen.first_fail if seen else None)
+    return began is not None and scene.now - began > UNANSWERED_S
+
+
+def _not_kept(draft: Draft) -> AttentionItem:
+    fields = ", ".join(draft.difference.fields)
+    if draft.row is not None and not draft.row.live:
+        return item(
+            ItemKind.NOT_LIVE,
+            f"LiteLLM saved {draft.entry.key} and does not serve it: look in LiteLLM's log for "
+            "why it cannot load the deployment.",
+            str(draft.entry.key), key=draft.entry.key,
+        )
+    return item(
+        ItemKind.NOT_KEPT,
+        f"LiteLLM does not keep {fields} of {draft.entry.key}: it was written twice and read "
+        "back different. llmao has stopped; correct models.yaml or LiteLLM.",
+        str(draft.entry.key), key=draft.entry.key,
+    )
+
+
+def _actions(drafts: Iterable[Draft]) -> Iterator[AttentionItem]:
+    for draft in drafts:
+        action = draft.action
+        if action is None or action.hold is not Hold.NOT_HELD or action.released_by:
+            continue
+        if action.policy == "needs_human":
+            yield item(
+                ItemKind.NEEDS_HUMAN, f"{_verb(action)} waits for you: {action.reason}",
+                f"{action.kind.value}:{action.key}", key=action.key, evidence=action.evidence,
+                button="run", action=action.kind,
+            )
+
+
+_VERBS = {
+    ActionKind.ADD_LITELLM: "Adding",
+    ActionKind.UPDATE_LITELLM: "Updating",
+    ActionKind.REPLACE_LITELLM: "Replacing",
+    ActionKind.DELETE_LITELLM: "Removing",
+    ActionKind.DELETE_DUPLICATE: "Removing a duplicate of",
+    ActionKind.PRUNE_ORPHAN: "Pruning",
+    ActionKind.REBOOT_BOX: "Rebooting",
+}
+
+
+def _verb(action: Action) -> str:
+    return f"{_VERBS[action.kind]} {action.key}"
+
+
+def _count(drafts: Sequence[Draft], noun: str) -> str:
+    return f"{len(drafts)} {noun}" if len(drafts) == 1 else f"{len(drafts)} {noun}s"
+
+
+def _names(drafts: Sequence[Draft]) -> tuple[str, ...]:
+    names = [f"{one.entry.key}: {one.action.reason if one.action else ''}" for one in drafts]
+    rest = len(names) - SHOWN
+    return (*names[:SHOWN], f"and {rest} more") if rest > 0 else tuple(names)
+
+
+def _writes(scene: Scene) -> Iterator[AttentionItem]:
+    failing = [one for one in scene.writes.values() if one.failures and one.outcome]
+    for write in sorted(failing, key=lambda one: str(one.key)):
+        yield item(
+            ItemKind.WRITE_FAILED, write_trouble(write, scene.now), str(write.key), key=write.key
+        )
+
+
+def write_trouble(write: Write, now: float) -> str:
+    """Return what is wrong with a write, as one sentence for pages and log."""
+    times = "once" if write.failures == 1 else f"{write.failures} times"
+    said = write.outcome.said if write.outcome else "no answer"
+    wait = ""
+    if write.next_try is not None and write.next_try > now:
+        wait = f"; next try in {write.next_try - now:.0f} s"
+    return f"{_VERBS[write.kind]} {write.key} failed {times}: {said}{wait}."
+
+
+# ---- models, records
+
+
+def _models(models: Iterable[ModelView]) -> Iterator[AttentionItem]:
+    for model in models:
+        if model.availability is Availability.UNAVAILABLE and model.keys:
+            yield item(
+                ItemKind.MODEL_UNAVAILABLE,
+                f"Nobody can call {model.name}: {model.summary}.", model.name,
+            )
+
+
+def _records(records: Iterable[Record]) -> Iterator[AttentionItem]:
+    for record in records:
+        key = record.key
+        wanted = record.kind in (Kind.INTENDED, Kind.DISCOVERED)
+        if wanted and record.lifecycle in _DOWN and not record.drained:
+            yield item(
+                ItemKind.DOWN, f"{key} is {record.lifecycle.value}: {_why(record)}", str(key),
+                key=key, host=record.host, evidence=record_evidence(record),
+            )
+        elif record.kind is Kind.DISCOVERED:
+            yield item(
+                ItemKind.DISCOVERED,
+                f"{key} serves on a box that is not in fleet.hosts: add it there to keep it.",
+                str(key), key=key, host=record.host,
+            )
+        elif record.kind is Kind.ORPHAN and record.signal.kind in (SignalKind.OK, SignalKind.BUSY):
+            yield item(
+                ItemKind.ORPHAN_SERVING,
+                f"{key} is in LiteLLM and serves, and nothing intends it: add it to fleet.hosts "
+                "or remove it.", str(key), key=key,
+            )
+        if record.proof:
+            yield item(
+                ItemKind.NOT_PROVEN,
+                f"{key} answers and has not proven {record.proof}: it is not in LiteLLM yet.",
+                str(key), key=key, host=record.host,
+            )
+        if Badge.BEARER_PENDING in record.badges:
+            yield item(
+                ItemKind.BEARER_PENDING,
+                f"{key} still runs the previous bearer: let its box fetch its configuration again.",
+                str(key), key=key, host=record.host,
+            )
+
+
+def _why(record: Record) -> str:
+    return f"{record.because} {record.signal.detail}".strip()
+
+
+def record_evidence(record: Record) -> tuple[str, ...]:
+    """Return what led to a record's lifecycle, in lines."""
+    lines = [f"signal: {record.signal.kind.value} {record.signal.detail}".strip(),
+             f"rule: {record.rule}", f"failures in a row: {record.fails}"]
+    if record.litellm_said:
+        lines.append(f"LiteLLM says: {record.litellm_said}")
+    return tuple(lines)
+
+
+def _vanished(scene: Scene, history: History) -> Iterator[AttentionItem]:
+    """Yield an item when all rows of ours are gone at once: an upgrade, an emptied table."""
+    if scene.deployments is None or len(history.our_rows) < 2:
+        return
+    present = {row.id for row in scene.deployments.body.rows}
+    ours_gone = not history.our_rows & present
+    by_us = {one for one in history.our_rows if one in scene.writes}
+    if ours_gone and by_us != history.our_rows:
+        yield item(
+            ItemKind.ROWS_VANISHED,
+            f"All {len(history.our_rows)} deployments of ours vanished from LiteLLM at once: they "
+            "are put back. Was its database emptied or upgraded?",
+        )
+
+
+# ---- hosts and boxes
+
+
+def _boxes(scene: Scene) -> Iterator[AttentionItem]:
+    for unknown in scene.protocol.unknown:
+        yield item(
+            ItemKind.UNKNOWN_HOST,
+            f"{unknown.host} asks for a configuration with the fleet key and is not in "
+            "fleet.hosts: approve it with its models, or add it there.",
+            unknown.host, host=unknown.host, button="approve",
+            evidence=(f"asked {unknown.count} times",),
+        )
+    for wrong in scene.protocol.wrong_keys:
+        claimed = f", claiming to be {wrong.claimed_host}" if wrong.claimed_host else ""
+        yield item(
+            ItemKind.WRONG_KEY,
+            f"{wrong.peer} asks with a wrong fleet key{claimed}: if it is a box of ours, its "
+            "template holds an old key.",
+            wrong.peer, evidence=(f"asked {wrong.count} times",),
+        )
+
+
+def _hosts(intended: Intended, places: Places, history: History) -> Iterator[AttentionItem]:
+    for name in intended.hosts:
+        known = history.hosts.get(name)
+        place = places.of(name)
+        if known and known.unlisted and name not in intended.labels.retired_hosts:
+            yield item(
+                ItemKind.REMOVE_HOST,
+                f"Remove {name} from fleet.hosts: {known.provider or 'its provider'} no longer "
+                "lists it.", name, host=name,
+            )
+        if place.ambiguous:
+            yield _ambiguous(name, place.colliding, place.taken_by)
+
+
+def _ambiguous(name: str, colliding: Sequence[Found], taken_by: str) -> AttentionItem:
+    ids = tuple(f"{one.provider} {one.instance.id}" for one in colliding)
+    if taken_by:
+        sentence = f"{name} and {taken_by} name the same instance: {taken_by} has it. Remove one."
+    else:
+        sentence = (
+            f"{name} could be any of {len(ids)} instances: name the host by its contract label "
+            "in fleet.hosts, with `was: [" + name + "]`."
+        )
+    return item(ItemKind.AMBIGUOUS, sentence, name, host=name, evidence=ids)
+
+
+def foreign_items(entries: Iterable[Joined]) -> Iterator[AttentionItem]:
+    """Yield an item for each row of LiteLLM's own file at an address of ours."""
+    for entry in entries:
+        if any(not row.in_db for row in entry.copies):
+            yield item(
+                ItemKind.YAML_ROW,
+                f"LiteLLM's own config file has {entry.key}, too: llmao cannot manage that row. "
+                "Remove it from the file.", str(entry.key), key=entry.key,
+            )
+
+
+def not_proven(draft: Draft, lacking: str) -> str:
+    """Return what a Healthy, unrouted key has failed to prove, "" while it is being asked."""
+    if draft.facts.want not in (Want.INTENDED, Want.DISCOVERED) or draft.entry.rows or not lacking:
+        return ""
+    if draft.facts.gate is not Gate.OPEN or draft.life is not Lifecycle.HEALTHY:
+        return ""
+    seen = draft.aim.seen if draft.aim else None
+    if seen is None or seen.canary not in (Canary.FAILED,):
+        return lacking if seen and seen.open_paths else ""
+    return f"{lacking} ({seen.canary_said})" if seen.canary_said else lacking

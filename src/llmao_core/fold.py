@@ -1,0 +1,251 @@
+"""How history moves on: each new snapshot is folded in once, however often a pass runs.
+
+Rule of this file: nothing here decides; counters move only because something new was seen.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from attrs import evolve, frozen
+
+from .actions import ActionKind, Write
+from .history import HostHistory, KeyHistory, RowHistory, Seen
+from .intended import Deployment
+from .join import Joined, dialable
+from .records import Kind, SignalKind
+from .scene import Scene
+from .signal import fold_canary, fold_open_paths, fold_report
+from .snapshots import BoxFetches, Row, Target
+
+HOUR_S = 3600.0
+_EARLY_S = 0.001
+_EMPTY = KeyHistory()
+_NO_FETCHES = BoxFetches()
+
+
+@frozen
+class Watch:
+    """The targets of one key. main: dialable URL and current bearer. previous: the same with
+    the bearer of the previous salt. rows: the address and bearer of each row.
+    """
+
+    main: Target | None
+    previous: Target | None
+    rows: tuple[Target, ...]
+
+
+def watch(entry: Joined, url: str) -> Watch:
+    """Return what there is to probe for a key; nothing for a commercial or foreign one."""
+    deployment = entry.deployment
+    if deployment is None or deployment.bearer is None:
+        return _NOTHING
+    main = Target(url, deployment.bearer_id) if url else None
+    older = deployment.previous
+    return Watch(
+        main,
+        Target(url, older.bearer_id) if url and older else None,
+        tuple(Target(row.base, row_bearer(row, deployment)) for row in entry.rows if row.base),
+    )
+
+
+_NOTHING = Watch(None, None, ())
+
+
+def row_bearer(row: Row, deployment: Deployment) -> str:
+    """Return the fingerprint of the bearer a row carries, as far as its stamp tells."""
+    older = deployment.previous
+    if older is not None and row.hash == older.body.hash:
+        return older.bearer_id
+    return deployment.bearer_id
+
+
+def fold_key(
+    old: KeyHistory | None, entry: Joined, host: HostHistory | None, scene: Scene
+) -> tuple[KeyHistory, Watch]:
+    """Return what is remembered of a key after this pass's snapshots, and its targets."""
+    known = old or _EMPTY
+    instance = host.instance_id if host else ""
+    if known.instance_id and instance and instance != known.instance_id:
+        known = KeyHistory(removals=known.removals, reset=True)
+    url = dialable(entry, known.dialable, reset=known.reset, no_listing=scene.no_listing)
+    targets = watch(entry, url)
+    seen = _fold_targets(known.seen, targets, entry, scene)
+    last_ok = _last_ok(known, seen)
+    handouts = _handouts(known, last_ok, entry, host, scene)
+    removals = _removals(known, entry, scene)
+    broken = _broken(known, entry, seen.get(targets.main) if targets.main else None, scene)
+    row_seen = known.row_seen or bool(entry.rows)
+    folded = KeyHistory(
+        known.lifecycle, known.since, seen, instance or known.instance_id, known.reset, url,
+        *handouts, last_ok, removals, row_seen, broken,
+    )
+    return folded, targets
+
+
+def _fold_targets(
+    known: Mapping[Target, Seen], targets: Watch, entry: Joined, scene: Scene
+) -> Mapping[Target, Seen]:
+    assert entry.deployment is not None or targets is _NOTHING
+    if entry.deployment is None:
+        return {}
+    served = entry.deployment.served
+    folded: dict[Target, Seen] = {}
+    bases = {target.base for target in targets.rows}
+    for target in (targets.main, targets.previous, *targets.rows):
+        if target is None or target in folded:
+            continue
+        seen = known.get(target)
+        assumed = seen is None and not known and target.base in bases
+        if (after := _fold_target(seen, target, served, assumed, scene)) is not None:
+            folded[target] = after
+    return folded
+
+
+def _fold_target(
+    seen: Seen | None, target: Target, served: str, assumed: bool, scene: Scene
+) -> Seen | None:
+    probes = scene.probes
+    report = probes.reports.get(target)
+    if report is not None:
+        seen = fold_report(seen, report, served, scene.fleet, assumed)
+    if seen is None:
+        return None
+    if (canary := probes.canaries.get(target)) is not None:
+        seen = fold_canary(seen, canary, scene.fleet)
+    if (paths := probes.open_paths.get(target)) is not None:
+        seen = fold_open_paths(seen, paths)
+    return seen
+
+
+def _last_ok(known: KeyHistory, seen: Mapping[Target, Seen]) -> float | None:
+    newest = known.last_ok
+    for one in seen.values():
+        if one.last_ok is not None and (newest is None or one.last_ok > newest):
+            newest = one.last_ok
+    return newest
+
+
+def _handouts(
+    known: KeyHistory,
+    last_ok: float | None,
+    entry: Joined,
+    host: HostHistory | None,
+    scene: Scene,
+) -> tuple[float | None, float | None]:
+    """Return the first hand-out since the last ok and the newest one, of this instance only."""
+    deployment = entry.deployment
+    fetches = scene.protocol.hosts.get(deployment.host) if deployment else None
+    if fetches is None or fetches.last_handout is None:
+        return (known.handout, known.last_handout)
+    floor = host.floor if host and host.floor is not None else float("-inf")
+    newest = fetches.last_handout
+    if newest <= floor:
+        return (None, None)
+    after = max(floor, last_ok if last_ok is not None else float("-inf"))
+    if newest <= after:
+        return (None, newest)
+    if known.handout is not None and known.handout > after:
+        return (known.handout, newest)
+    first = fetches.first_handout
+    return (first if first is not None and first > after else newest, newest)
+
+
+def _removals(known: KeyHistory, entry: Joined, scene: Scene) -> tuple[float, ...]:
+    """Return when routes of this key were taken away within the hour, those people asked for left out."""
+    recent = known.removals
+    for litellm_id in _ids(entry):
+        write = scene.writes.get(litellm_id)
+        if write is None or not _removed(write) or _wished(entry, scene):
+            continue
+        if write.answered is not None and write.answered not in recent:
+            recent = (*recent, write.answered)
+    if recent and any(scene.now - at > HOUR_S for at in recent):
+        recent = tuple(at for at in recent if scene.now - at <= HOUR_S)
+    return recent
+
+
+def _ids(entry: Joined) -> Iterable[str]:
+    if entry.deployment is not None:
+        yield entry.deployment.litellm_id
+
+
+def _removed(write: Write) -> bool:
+    done = write.outcome is not None and write.outcome.good
+    return done and write.kind is ActionKind.DELETE_LITELLM
+
+
+def _wished(entry: Joined, scene: Scene) -> bool:
+    return leaving(entry, scene) or announced(entry, scene) is not None
+
+
+def leaving(entry: Joined, scene: Scene) -> bool:
+    """Tell whether an admin drained or retired the key or its host."""
+    labels = scene.intended.labels
+    host = entry.deployment.host if entry.deployment else ""
+    return (
+        host in labels.drained_hosts
+        or host in labels.retired_hosts
+        or entry.key in labels.drained_keys
+    )
+
+
+def announced(entry: Joined, scene: Scene) -> float | None:
+    """Return when the box announced that it restarts this server, None when that has lapsed."""
+    deployment = entry.deployment
+    if deployment is None or entry.kind not in (Kind.INTENDED, Kind.DISCOVERED):
+        return None
+    fetches = scene.protocol.hosts.get(deployment.host, _NO_FETCHES)
+    at = fetches.restarting.get(deployment.name)
+    if at is None or scene.now - at > scene.fleet.health_grace_s:
+        return None
+    return at
+
+
+def _broken(known: KeyHistory, entry: Joined, seen: Seen | None, scene: Scene) -> float | None:
+    """Return when an announced restart was first seen to happen: it failed, or its box fetched."""
+    at = announced(entry, scene)
+    if at is None or entry.deployment is None:
+        return known.broken
+    if known.broken is not None and known.broken > at:
+        return known.broken
+    fetches = scene.protocol.hosts.get(entry.deployment.host, _NO_FETCHES)
+    if fetches.last_handout is not None and fetches.last_handout > at:
+        return fetches.last_handout
+    if seen is not None and seen.kind is SignalKind.FAILED and seen.probed_at > at:
+        return seen.probed_at
+    return known.broken
+
+
+def fold_row(
+    old: RowHistory | None, row: Row, *, orphan: bool, differs: bool, scene: Scene
+) -> RowHistory:
+    """Return what is remembered of a row after this pass's read of the deployments."""
+    known = old or RowHistory()
+    if scene.deployments is None or scene.pending_until(row.id) is not None:
+        return known
+    return _judge_write(_count_orphan(known, orphan, scene), row, differs, scene)
+
+
+def _count_orphan(known: RowHistory, orphan: bool, scene: Scene) -> RowHistory:
+    assert scene.deployments is not None
+    if not orphan:
+        return evolve(known, passes=0, counted=None) if known.passes else known
+    taken = scene.deployments.taken_at
+    gap = scene.fleet.skew_interval_s - _EARLY_S
+    if known.counted is not None and taken < known.counted + gap:
+        return known
+    return evolve(known, passes=known.passes + 1, counted=taken)
+
+
+_WRITES = (ActionKind.ADD_LITELLM, ActionKind.UPDATE_LITELLM, ActionKind.REPLACE_LITELLM)
+
+
+def _judge_write(known: RowHistory, row: Row, differs: bool, scene: Scene) -> RowHistory:
+    """Count a confirmed write that reads back different; a right one clears the count."""
+    write = scene.writes.get(row.id)
+    if not differs:
+        return evolve(known, kept_wrong=0) if known.kept_wrong else known
+    if write is None or write.kind not in _WRITES or write.answered is None:
+        return known
+    if write.outcome is None or not write.outcome.good or write.answered == known.write:
+        return known
+    return evolve(known, kept_wrong=known.kept_wrong + 1, write=write.answered, hash=write.hash)

@@ -1,0 +1,298 @@
+"""One entry per key that is intended, discovered or found in LiteLLM.
+
+Rule of this file: it brings together and judges nothing. A row belongs to a key by its derived
+id, else by its stamp, else by its address; a row of another fleet or of a file never does.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+from attrs import evolve, field, frozen
+
+from .bearer import derive
+from .config import HostRow
+from .history import History
+from .intended import Body, Deployment, Intended, box_deployment
+from .keys import Key, canonical_url, is_dialable, normalise_base
+from .placement import Found, Place, Places
+from .records import Kind
+from .snapshots import BoxProtocol, BoxStatus, Probes, Row, Target
+
+_NO_BODY = Body("", {}, {}, None, "", frozenset())
+_NO_PLACE = Place()
+
+
+@frozen
+class Joined:
+    """One key and what belongs to it.
+
+    deployment: intended, discovered, or for an orphan what its stamp tells (an empty body).
+    rows: stamped rows of this fleet, the one to manage first; or one unstamped row to adopt.
+    copies: foreign rows at the same address. displaced: the orphan's host and port are intended
+    for another model.
+    """
+
+    key: Key
+    kind: Kind
+    deployment: Deployment | None = None
+    rows: tuple[Row, ...] = ()
+    copies: tuple[Row, ...] = ()
+    place: Place = _NO_PLACE
+    displaced: bool = False
+
+
+@frozen
+class Exploration:
+    """A listed port that no host names, and a bearer to try there."""
+
+    found: Found
+    host: str
+    listen_port: int
+    base: str
+    deployment: Deployment
+
+
+@frozen
+class Joint:
+    """All entries, and what to explore for more."""
+
+    entries: tuple[Joined, ...]
+    explore: tuple[Exploration, ...] = ()
+
+
+class _Rows:
+    """The rows of one read, each given away once."""
+
+    def __init__(self, rows: Iterable[Row], fleet: str) -> None:
+        self.all = {row.id: row for row in rows}
+        self.by_stamp: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        self.loose: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        self.given: set[str] = set()
+        for row in self.all.values():
+            if row.in_db and row.fleet == fleet and row.llmao_key:
+                self.by_stamp[row.llmao_key, row.model_name].append(row)
+
+    def stamped(self, deployment: Deployment) -> list[Row]:
+        """Take the rows of a key by derived id and by stamp, the derived id first."""
+        key = deployment.key
+        rows = self.by_stamp.get((key.base, key.model), [])
+        own = self.all.get(deployment.litellm_id)
+        if own is not None and own.in_db and own not in rows:
+            rows = [own, *rows]
+        if len(rows) > 1:
+            rows = sorted(rows, key=lambda row: (row.id != deployment.litellm_id, row.id))
+        self.given.update(row.id for row in rows)
+        return rows
+
+    def index_loose(self, fleet: str) -> None:
+        """Make the rows nobody has taken findable by address."""
+        for row in self.all.values():
+            if row.id not in self.given and (not row.fleet or row.fleet == fleet):
+                for base in {row.base, row.stamped_base} - {""}:
+                    self.loose[base, row.model_name].append(row)
+
+    def at(self, bases: Iterable[str], model: str) -> list[Row]:
+        """Return the loose rows of a model at any of these addresses."""
+        found = {
+            row.id: row
+            for base in bases
+            for row in self.loose.get((base, model), ())
+            if row.id not in self.given
+        }
+        return [found[one] for one in sorted(found)]
+
+
+def join(
+    intended: Intended,
+    places: Places,
+    rows: Iterable[Row],
+    protocol: BoxProtocol,
+    probes: Probes,
+    history: History,
+) -> Joint:
+    """Return one entry per key, in a fixed order; `rows` is empty when they are not usable."""
+    fleet = intended.config.fleet.name
+    table = _Rows(rows, fleet)
+    chosen = [_current_name(one, protocol, table) for one in intended.deployments]
+    explore = tuple(_explore(intended, places, protocol, history))
+    discovered = _discovered(intended, explore, probes, history)
+    entries = [_entry(one, Kind.COMMERCIAL if one.provider else Kind.INTENDED, places, table)
+               for one in chosen]
+    entries += [_entry(one, Kind.DISCOVERED, places, table, found) for one, found in discovered]
+    table.index_loose(fleet)
+    if table.loose:
+        entries = [_adopt(entry, table, history) for entry in entries]
+    seen = {entry.key for entry in entries}
+    entries += [_leftover(row, intended, places, seen) for row in _rest(table)]
+    return Joint(tuple(entries), explore)
+
+
+def _current_name(deployment: Deployment, protocol: BoxProtocol, table: _Rows) -> Deployment:
+    """Return the deployment under the name its box last went by: renamed only once it fetched."""
+    if not deployment.former:
+        return deployment
+    fetches = protocol.hosts.get(deployment.host)
+    if (fetches and fetches.last_handout is not None) or deployment.litellm_id in table.all:
+        return deployment
+    return deployment.former[0]
+
+
+def _entry(
+    deployment: Deployment, kind: Kind, places: Places, table: _Rows, found: Found | None = None
+) -> Joined:
+    place = Place(found=found, named=True) if found else places.of(deployment.host)
+    return Joined(deployment.key, kind, deployment, tuple(table.stamped(deployment)), (), place)
+
+
+def _adopt(entry: Joined, table: _Rows, history: History) -> Joined:
+    """Add what stands at the entry's addresses: a row to adopt, or foreign copies beside ours."""
+    loose = table.at(_addresses(entry, history), entry.key.model)
+    if not loose:
+        return entry
+    if entry.rows:
+        copies = [row for row in loose if not row.fleet]
+        table.given.update(row.id for row in copies)
+        return evolve(entry, copies=tuple(copies))
+    ours = [row for row in loose if row.in_db]
+    table.given.update(row.id for row in loose)
+    return evolve(
+        entry, rows=tuple(ours[:1]), copies=tuple(row for row in loose if row not in ours[:1])
+    )
+
+
+def _addresses(entry: Joined, history: History) -> set[str]:
+    deployment = entry.deployment
+    assert deployment is not None
+    if deployment.provider:
+        return {entry.key.base}
+    known = history.keys.get(entry.key)
+    canonical = normalise_base(entry.key.base)
+    return {canonical, entry.place.url(deployment.listen_port), known.dialable if known else ""}
+
+
+def _rest(table: _Rows) -> list[Row]:
+    return [row for one, row in sorted(table.all.items()) if one not in table.given]
+
+
+def _leftover(row: Row, intended: Intended, places: Places, seen: set[Key]) -> Joined:
+    """Return the entry of a row that matches nothing: an orphan of ours, or foreign."""
+    if not (row.in_db and row.fleet == intended.config.fleet.name and row.llmao_key):
+        key = Key(f"row:{row.id}", row.model_name, f"LiteLLM row {row.id}")
+        return Joined(key, Kind.FOREIGN, rows=(row,))
+    deployment = _orphan(row, intended)
+    key = deployment.key
+    if key in seen:
+        key = Key(key.base, key.model + f" ({row.id})", key.shown)
+    seen.add(key)
+    wanted = intended.ports.get((deployment.host, deployment.listen_port))
+    return Joined(
+        key, Kind.ORPHAN, evolve(deployment, key=key), (row,),
+        place=places.of(deployment.host),
+        displaced=wanted is not None and wanted.model != row.model_name,
+    )
+
+
+def _orphan(row: Row, intended: Intended) -> Deployment:
+    """Return what a row's stamp tells of the server behind it."""
+    host, _, port = row.llmao_key.removeprefix("http://").rpartition(":")
+    host = host.strip("[]")
+    listen_port = int(port) if port.isascii() and port.isdigit() else 0
+    box = bool(host and listen_port and row.info.get("self_hosted"))
+    shown = row.llmao_key.removeprefix("http://") if box else f"LiteLLM row {row.id}"
+    model = str(row.params.get("model", ""))
+    salts = intended.config.fleet.vllm_api_salt
+    bearer = derive(salts[0], host, listen_port) if box and salts else None
+    return Deployment(
+        key=Key(row.llmao_key, row.model_name, shown),
+        litellm_id=row.id,
+        model=row.model_name,
+        body=_NO_BODY,
+        served=model.removeprefix("hosted_vllm/"),
+        host=host if box else "",
+        listen_port=listen_port if box else 0,
+        bearer=bearer,
+        bearer_id=bearer.fingerprint(salts[0]) if bearer else "",
+    )
+
+
+# ---- discovery
+
+
+def _explore(
+    intended: Intended, places: Places, protocol: BoxProtocol, history: History
+) -> Iterator[Exploration]:
+    """Yield every port and name under which a spare instance may be serving for us."""
+    fleet = intended.config.fleet
+    models = [model for model in intended.config.models if model.recipe]
+    if not models or not fleet.vllm_api_salt:
+        return
+    fetched = set(protocol.hosts) | {one.host for one in protocol.unknown}
+    for found in places.spare:
+        if found.instance.status is not BoxStatus.UP:
+            continue
+        place = Place(found=found)
+        for host in _own_names(found, fetched):
+            if host in history.intended_hosts or host in intended.labels.retired_hosts:
+                continue
+            for port in sorted(found.instance.endpoints):
+                base = place.url(port)
+                if base and port in fleet.listen_ports:
+                    row = HostRow(models[0].model_name, port, models[0].model_name)
+                    yield Exploration(
+                        found, host, port, base,
+                        box_deployment(intended.config, models[0], host, row),
+                    )
+
+
+def _own_names(found: Found, fetched: set[str]) -> list[str]:
+    instance = found.instance
+    addresses = [address for address in instance.addresses if address in fetched]
+    return list(dict.fromkeys((*instance.names, instance.id.lower(), *addresses)))
+
+
+def _discovered(
+    intended: Intended, explore: Iterable[Exploration], probes: Probes, history: History
+) -> list[tuple[Deployment, Found]]:
+    """Return a deployment for each explored port that answers for a model of `models.yaml`."""
+    made: dict[Key, tuple[Deployment, Found]] = {}
+    for one in explore:
+        report = probes.reports.get(Target(one.base, one.deployment.bearer_id))
+        identity = report.identity if report else None
+        served = {model.id for model in identity.served} if identity else set()
+        for name, models in sorted(intended.by_served.items()):
+            for model in models:
+                row = HostRow(model.model_name, one.listen_port, model.model_name)
+                deployment = box_deployment(intended.config, model, one.host, row)
+                if name in served or deployment.key in history.keys:
+                    made.setdefault(deployment.key, (deployment, one.found))
+    return list(made.values())
+
+
+# ---- the dialable URL
+
+
+def dialable(entry: Joined, known_url: str, *, reset: bool, no_listing: bool) -> str:
+    """Return the root that can be reached now, "" when unplaced.
+
+    known_url: the last one, from history. reset: the instance changed, so that an old row's
+    address is another box's. no_listing: no GPU inventory source is configured.
+    """
+    deployment = entry.deployment
+    if deployment is None:
+        return entry.rows[0].base if entry.rows else ""
+    if deployment.provider:
+        return entry.key.base
+    if url := entry.place.url(deployment.listen_port):
+        return url
+    if known_url:
+        return known_url
+    if not reset and entry.rows and entry.rows[0].stamped_base:
+        return entry.rows[0].stamped_base
+    host, port = deployment.host, deployment.public_port
+    if port is not None and is_dialable(host):
+        return normalise_base(canonical_url(host, port))
+    if deployment.own or (no_listing and host and is_dialable(host)):
+        return normalise_base(entry.key.base)
+    return ""
+
+

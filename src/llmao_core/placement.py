@@ -1,0 +1,227 @@
+"""Which instance each host is, and where its ports can be reached now.
+
+Rule of this file: only fresh listings speak; a name beats an address; where several instances
+could be a host, none is taken.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from attrs import evolve, field, frozen
+
+from .history import HostHistory
+from .intended import Intended
+from .keys import endpoint_url
+from .snapshots import BoxStatus, Instance, Listing, Snapshot
+
+UNLISTED_PASSES = 3
+_EARLY_S = 0.001
+_NO_ROUTE = (BoxStatus.DOWN, BoxStatus.GONE)
+
+
+@frozen
+class Found:
+    """One instance of one listing."""
+
+    provider: str
+    instance: Instance
+
+
+@frozen
+class Place:
+    """What the listings say of one host.
+
+    found: the instance it is. colliding: instances that could all be it, or the one that
+    another host has by a more specific name. named: some fresh listing names it.
+    """
+
+    found: Found | None = None
+    colliding: tuple[Found, ...] = ()
+    taken_by: str = ""
+    named: bool = False
+
+    @property
+    def ambiguous(self) -> bool:
+        return bool(self.colliding) and self.found is None
+
+    def url(self, listen_port: int) -> str:
+        """Return the root of a listen port as the listing maps it, "" if it does not."""
+        if self.found is None or self.found.instance.status in _NO_ROUTE:
+            return ""
+        endpoint = self.found.instance.endpoints.get(listen_port)
+        if endpoint is None:
+            return ""
+        try:
+            return endpoint_url(endpoint.scheme, endpoint.host, endpoint.port)
+        except ValueError:
+            return ""
+
+
+@frozen
+class Places:
+    """hosts: by name. spare: instances that no host names. addresses: all that are listed."""
+
+    hosts: Mapping[str, Place] = field(factory=dict)
+    spare: tuple[Found, ...] = ()
+    addresses: frozenset[str] = frozenset()
+
+    def of(self, host: str) -> Place:
+        """Return the place of a host; an empty one if no listing speaks of it."""
+        return self.hosts.get(host, _NOWHERE)
+
+
+_NOWHERE = Place()
+
+
+def find(
+    intended: Intended,
+    listings: Mapping[str, Snapshot[Listing]],
+    known: Mapping[str, HostHistory],
+) -> Places:
+    """Return the place of every host; listings are fresh ones, by provider."""
+    if not listings:
+        return Places()
+    every = [
+        Found(provider, instance)
+        for provider, snapshot in sorted(listings.items())
+        for instance in sorted(snapshot.body.instances, key=lambda one: one.id)
+        if instance.status is not BoxStatus.GONE
+    ]
+    by_name, by_address = _index(every)
+    names = {name: host.name for host in intended.hosts.values() for name in (host.name, *host.was)}
+    named, taken = _by_name(names, by_name)
+    ports = _listen_ports(intended)
+    placed: dict[str, Place] = {}
+    for name in names:
+        if name in named:
+            placed[name] = named[name]
+        elif name in by_address:
+            rest = [found for found in by_address[name] if _id(found) not in taken]
+            wanted = ports.get(names[name], frozenset())
+            placed[name] = _by_address(rest, by_address[name], wanted, known.get(name), taken)
+    for host in intended.hosts.values():
+        now = placed.get(host.name, _NOWHERE)
+        placed |= {old: now for old in host.was if now.found}
+    claimed = {_id(place.found) for place in placed.values() if place.found}
+    claimed |= {_id(found) for place in placed.values() for found in place.colliding}
+    return Places(
+        hosts=placed,
+        spare=tuple(found for found in every if _id(found) not in claimed),
+        addresses=frozenset(by_address),
+    )
+
+
+def _id(found: Found) -> tuple[str, str]:
+    return (found.provider, found.instance.id)
+
+
+def _index(every: Iterable[Found]) -> tuple[dict[str, list[Found]], dict[str, list[Found]]]:
+    by_name: dict[str, list[Found]] = defaultdict(list)
+    by_address: dict[str, list[Found]] = defaultdict(list)
+    for found in every:
+        for name in dict.fromkeys((found.instance.id.lower(), *found.instance.names)):
+            by_name[name].append(found)
+        for address in dict.fromkeys(found.instance.addresses):
+            by_address[address].append(found)
+    return by_name, by_address
+
+
+def _by_name(
+    names: Mapping[str, str], by_name: Mapping[str, list[Found]]
+) -> tuple[dict[str, Place], dict[tuple[str, str], str]]:
+    """Place hosts named by id or label; of two hosts naming one instance the id has it."""
+    placed: dict[str, Place] = {}
+    taken: dict[tuple[str, str], str] = {}
+    candidates = [name for name in names if name in by_name]
+    candidates.sort(key=lambda name: (name != by_name[name][0].instance.id.lower(), name))
+    for name in candidates:
+        found = by_name[name]
+        if len(found) > 1:
+            placed[name] = Place(colliding=tuple(found), named=True)
+        elif (owner := taken.get(_id(found[0]))) and names[owner] != names[name]:
+            placed[name] = Place(colliding=tuple(found), taken_by=owner, named=True)
+        else:
+            taken.setdefault(_id(found[0]), name)
+            placed[name] = Place(found=found[0], named=True)
+    return placed, taken
+
+
+def _by_address(
+    rest: list[Found],
+    listed: list[Found],
+    wanted: frozenset[int],
+    known: HostHistory | None,
+    taken: Mapping[tuple[str, str], str],
+) -> Place:
+    """Place a host named by address among the instances there that no name has claimed."""
+    if not rest:
+        owner = taken[_id(listed[0])]
+        return Place(colliding=tuple(listed), taken_by=owner, named=True)
+    if len(rest) == 1:
+        return Place(found=rest[0], named=True)
+    up = [found for found in rest if found.instance.status not in _NO_ROUTE]
+    fitting = [found for found in up if wanted and wanted <= set(found.instance.endpoints)]
+    if len(fitting) == 1:
+        return Place(found=fitting[0], named=True)
+    for found in fitting or up:
+        if known and _id(found) == (known.provider, known.instance_id):
+            return Place(found=found, named=True)
+    return Place(colliding=tuple(rest), named=True)
+
+
+def _listen_ports(intended: Intended) -> dict[str, frozenset[int]]:
+    return {
+        host.name: frozenset(row.port for row in host.rows) for host in intended.hosts.values()
+    }
+
+
+def fold_host(
+    old: HostHistory | None,
+    place: Place,
+    placed_by: str,
+    listings: Mapping[str, Snapshot[Listing]],
+    intervals: Mapping[str, float | None],
+    handout: float | None,
+) -> HostHistory:
+    """Return what is remembered of a host after this pass's listings.
+
+    placed_by: the provider whose listing placed it, "" if none ever did. handout: the newest
+    hand-out, which belongs to an earlier instance if the listing now names another.
+    """
+    host = old or HostHistory()
+    if place.found is not None:
+        return _found_again(host, place.found, listings, handout)
+    if place.named:
+        return evolve(host, missed=0, unlisted=False) if host.missed or host.unlisted else host
+    snapshot = listings.get(placed_by)
+    if snapshot is None:
+        return host
+    gap = intervals.get(placed_by) or 0.0
+    if host.counted is not None and snapshot.taken_at < host.counted + gap - _EARLY_S:
+        return host
+    missed = host.missed + 1
+    return evolve(
+        host, missed=missed, counted=snapshot.taken_at, unlisted=missed >= UNLISTED_PASSES
+    )
+
+
+def _found_again(
+    host: HostHistory,
+    found: Found,
+    listings: Mapping[str, Snapshot[Listing]],
+    handout: float | None,
+) -> HostHistory:
+    same = (host.provider, host.instance_id) == _id(found)
+    taken_at = listings[found.provider].taken_at
+    if same and not host.missed and not host.unlisted and host.counted == taken_at:
+        return host
+    changed = bool(host.instance_id) and not same
+    return evolve(
+        host,
+        provider=found.provider,
+        instance_id=found.instance.id,
+        missed=0,
+        unlisted=False,
+        counted=taken_at,
+        floor=handout if changed else host.floor,
+    )

@@ -1,0 +1,216 @@
+"""One pass: join, fold, classify, decide, restrain. Everything that decides is called from here.
+
+Rule of this file: a screenful of flow. It reads no clock, does no I/O and cannot fail; the same
+input gives the same output.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from attrs import evolve
+
+from .aim import probe_specs
+from .attention import attention, dated, foreign_items, source_items
+from .classify import aim_of, life_facts, litellm_signal, plan_facts
+from .draft import Draft, draft_action
+from .drift import EQUAL, compare
+from .fold import fold_key, fold_row
+from .history import History, HostHistory, KeyHistory, RowHistory
+from .join import Joined, Joint, join
+from .keys import Key
+from .placement import Places, find, fold_host
+from .plan import Plan, Policy
+from .records import Kind, Lifecycle, View
+from .restrain import asks, first_outside, outside, reads, removed_now, restrain
+from .rollup import roll_up
+from .scene import Scene, look
+from .snapshots import Snapshots, SourceState
+from .table import action_rule, life_rule
+from .views import host_views, make_records, source_views
+
+
+def reconcile(
+    snapshots: Snapshots, history: History, policy: Policy, now: float
+) -> tuple[View, Plan, History]:
+    """Return what is the case, what to do about it, and what to remember.
+
+    The whole contract: pure, deterministic, idempotent on the same snapshots and `now`.
+    """
+    scene = look(snapshots, now)
+    if scene is None:
+        items = dated(source_items(snapshots), history.items, now)
+        return View(now, items=items, sources=source_views(snapshots, now)), Plan(), history
+    places = find(scene.intended, scene.listings, history.hosts)
+    hosts = _fold_hosts(scene, places, history)
+    rows = scene.deployments.body.rows if scene.deployments else ()
+    joint = join(scene.intended, places, rows, scene.protocol, scene.probes, history)
+    drafts = _decide(scene, places, joint, hosts, history)
+    found = outside(scene, (seen for one in drafts for seen in one.known.seen.values()))
+    drafts = [_with_outside(draft, first_outside(draft, found, scene)) for draft in drafts]
+    held = restrain(drafts, found, history, policy, scene)
+    by_key = {draft.entry.key: draft for draft in held}
+    drafts = [by_key.get(draft.entry.key, draft) for draft in drafts]
+    view = _view(snapshots, scene, places, joint, drafts, hosts, history)
+    plan = Plan(
+        actions=tuple(draft.action for draft in held if draft.action is not None),
+        asks=asks(drafts, found, scene),
+        reads=reads(drafts, scene),
+    )
+    return view, plan, _remember(scene, joint, drafts, hosts, history, policy, view)
+
+
+def _fold_hosts(scene: Scene, places: Places, history: History) -> Mapping[str, HostHistory]:
+    folded = {}
+    for name in _hosts_to_fold(scene, places):
+        fetches = scene.protocol.hosts.get(name)
+        folded[name] = fold_host(
+            history.hosts.get(name),
+            places.of(name),
+            scene.placed.get(name) or (known.provider if (known := history.hosts.get(name)) else ""),
+            scene.listings,
+            scene.intervals,
+            fetches.last_handout if fetches else None,
+        )
+    return folded
+
+
+def _hosts_to_fold(scene: Scene, places: Places) -> Iterable[str]:
+    """Return the hosts a listing may speak of; without listings there are none."""
+    if not scene.intervals:
+        return ()
+    return dict.fromkeys((*scene.intended.hosts, *places.hosts))
+
+
+def _decide(
+    scene: Scene, places: Places, joint: Joint, hosts: Mapping[str, HostHistory], history: History
+) -> list[Draft]:
+    return [_draft(entry, scene, places, hosts, history) for entry in joint.entries]
+
+
+def _draft(
+    entry: Joined,
+    scene: Scene,
+    places: Places,
+    hosts: Mapping[str, HostHistory],
+    history: History,
+) -> Draft:
+    """Return one key, decided: folded, classified and looked up in the table."""
+    host = hosts.get(entry.deployment.host) if entry.deployment else None
+    known, targets = fold_key(history.keys.get(entry.key), entry, host, scene)
+    aim = aim_of(entry, known, targets)
+    signal = litellm_signal(entry, scene)
+    rule = life_rule(life_facts(entry, known, aim, signal, scene, places.addresses))
+    life = rule.lifecycle or known.lifecycle or _first_life(known)
+    known = _lived(known, life, scene.now)
+    row_known = history.rows.get(entry.rows[0].id) if entry.rows else None
+    difference = EQUAL
+    if entry.rows and entry.deployment is not None and entry.kind in _COMPARED:
+        deployment = aim.deployment if aim else entry.deployment
+        kept_wrong = row_known.kept_wrong if row_known else 0
+        difference = compare(entry.rows[0], deployment, deployment.body, kept_wrong)
+    row_known = _row_after(entry, row_known, difference is not EQUAL, scene)
+    facts = plan_facts(
+        entry, known, aim, targets, life, difference, row_known, scene, history
+    )
+    draft = Draft(
+        entry, known, targets, aim, life, facts, action_rule(facts), difference, rule,
+        row_known, host,
+    )
+    return evolve(draft, action=draft_action(draft)) if draft.rule.action else draft
+
+
+_COMPARED = (Kind.INTENDED, Kind.COMMERCIAL, Kind.DISCOVERED)
+
+
+def _first_life(known: KeyHistory) -> Lifecycle:
+    """Return the lifecycle of a key nothing is known of yet."""
+    return Lifecycle.LOADING if known.last_handout is not None else Lifecycle.AWAITING
+
+
+def _lived(known: KeyHistory, life: Lifecycle, now: float) -> KeyHistory:
+    return known if known.lifecycle is life else evolve(known, lifecycle=life, since=now)
+
+
+def _row_after(
+    entry: Joined, known: RowHistory | None, differs: bool, scene: Scene
+) -> RowHistory | None:
+    if not entry.rows or entry.kind is Kind.FOREIGN:
+        return None
+    if known is None and not differs and entry.kind is not Kind.ORPHAN:
+        return None
+    orphan = entry.kind is Kind.ORPHAN
+    return fold_row(known, entry.rows[0], orphan=orphan, differs=differs, scene=scene)
+
+
+def _with_outside(draft: Draft, at: float | None) -> Draft:
+    if draft.known.outside == at:
+        return draft
+    return evolve(draft, known=evolve(draft.known, outside=at))
+
+
+def _view(
+    snapshots: Snapshots,
+    scene: Scene,
+    places: Places,
+    joint: Joint,
+    drafts: list[Draft],
+    hosts: Mapping[str, HostHistory],
+    history: History,
+) -> View:
+    records = make_records(drafts, scene, snapshots.revisions)
+    sources = source_views(snapshots, scene.now)
+    unread = any(one.state is not SourceState.FRESH for one in sources)
+    models = roll_up(scene.intended, records, unread=unread)
+    now_known = evolve(history, hosts=hosts)
+    found = attention(snapshots, scene, places, records, drafts, models, now_known)
+    items = dated((*found, *foreign_items(joint.entries)), history.items, scene.now)
+    return View(
+        at=scene.now,
+        records=records,
+        hosts=host_views(scene, places, hosts, records),
+        models=models,
+        items=items,
+        sources=sources,
+        targets=probe_specs(drafts, joint.explore, scene),
+        placed=_placed(scene, hosts),
+    )
+
+
+def _placed(scene: Scene, hosts: Mapping[str, HostHistory]) -> Mapping[str, str]:
+    """Return which listing placed each intended host; forgotten when it is no longer intended."""
+    placed = {host: name for host, name in scene.placed.items() if host in scene.intended.hosts}
+    for host, known in hosts.items():
+        if known.provider and host in scene.intended.hosts:
+            placed[host] = known.provider
+    return placed
+
+
+def _remember(
+    scene: Scene,
+    joint: Joint,
+    drafts: list[Draft],
+    hosts: Mapping[str, HostHistory],
+    history: History,
+    policy: Policy,
+    view: View,
+) -> History:
+    keys: dict[Key, KeyHistory] = {draft.entry.key: draft.known for draft in drafts}
+    names = frozenset((*scene.intended.hosts, *(
+        old for host in scene.intended.hosts.values() for old in host.was)))
+    fleet = scene.fleet.name
+    ours = history.our_rows
+    rows = history.rows
+    if scene.deployments is not None:
+        read = scene.deployments.body.rows
+        ours = frozenset(row.id for row in read if row.in_db and row.fleet == fleet) or ours
+        rows = {draft.row.id: draft.row_known for draft in drafts
+                if draft.row is not None and draft.row_known is not None}
+    return History(
+        keys=keys,
+        hosts=hosts,
+        rows=rows,
+        items={item.id: item.since for item in view.items},
+        removed=removed_now(drafts, history, scene, policy.brake.window_s),
+        listings_read=history.listings_read | frozenset(scene.listings),
+        intended_hosts=history.intended_hosts | names,
+        our_rows=ours,
+    )

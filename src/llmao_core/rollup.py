@@ -1,0 +1,93 @@
+"""From records to what a caller is told about a model.
+
+Rule of this file: the least private and the shortest win, and unknown is never zero.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from .config import Model
+from .intended import Intended
+from .records import Availability, Kind, Lifecycle, ModelView, Record
+
+_COUNTED = (Lifecycle.HEALTHY, Lifecycle.UNHEALTHY)
+_MEMBERS = (Kind.INTENDED, Kind.DISCOVERED, Kind.COMMERCIAL)
+
+
+def roll_up(intended: Intended, records: Iterable[Record], *, unread: bool) -> (
+    tuple[ModelView, ...]
+):
+    """Return one view per public model name, in the order of `models.yaml`.
+
+    unread: some source has not been read, so that an uncounted model is Unknown.
+    """
+    members: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        if record.kind in _MEMBERS:
+            members[record.key.model].append(record)
+    models: dict[str, Model] = {}
+    for model in intended.config.models:
+        models.setdefault(model.model_name, model)
+    return tuple(_model(model, members[name], unread) for name, model in models.items())
+
+
+def _model(model: Model, members: Sequence[Record], unread: bool) -> ModelView:
+    unchecked = [one for one in members if one.lifecycle is Lifecycle.CONFIGURED and _routed(one)]
+    counted = [
+        one for one in members if one.lifecycle in _COUNTED and one.fresh and _routed(one)
+    ]
+    healthy = [one for one in counted if one.lifecycle is Lifecycle.HEALTHY] + unchecked
+    counted = counted + unchecked
+    lengths = [one.max_model_len for one in healthy if one.max_model_len]
+    judged = counted or members
+    return ModelView(
+        name=model.model_name,
+        display_name=model.display_name or model.model_name,
+        availability=_availability(len(healthy), len(counted), unread),
+        checked=len(unchecked) < len(counted),
+        private=bool(judged) and all(one.kind is not Kind.COMMERCIAL for one in judged),
+        context=min(lengths, default=None),
+        full_requests=_full_requests(healthy, min(lengths, default=None)),
+        healthy=len(healthy),
+        counted=len(counted),
+        keys=tuple(one.key for one in members),
+        summary=_summary(members),
+        info={name: value for name, value in model.model_info.items() if name != "vllm"},
+    )
+
+
+def _routed(record: Record) -> bool:
+    return record.row is not None and record.row.live and not record.row.blocked
+
+
+def _availability(healthy: int, counted: int, unread: bool) -> Availability:
+    if not counted:
+        return Availability.UNKNOWN if unread else Availability.UNAVAILABLE
+    if healthy == counted:
+        return Availability.AVAILABLE
+    return Availability.DEGRADED if healthy else Availability.UNAVAILABLE
+
+
+def _full_requests(healthy: Iterable[Record], context: int | None) -> int | None:
+    """Return how many requests of full context fit at once, over boxes that tell both figures."""
+    if not context:
+        return None
+    fits = [
+        one.counters.kv_tokens // context
+        for one in healthy
+        if one.counters and one.counters.kv_tokens and one.max_model_len
+    ]
+    return sum(fits) if fits else None
+
+
+def _summary(members: Sequence[Record]) -> str:
+    """Return "1 healthy, 3 loading" in the order of the life of a deployment."""
+    if not members:
+        return "nowhere placed"
+    counts = Counter(one.lifecycle for one in members)
+    order = [Lifecycle.HEALTHY, *(life for life in Lifecycle if life is not Lifecycle.HEALTHY)]
+    return ", ".join(f"{counts[life]} {_words(life)}" for life in order if counts[life])
+
+
+def _words(life: Lifecycle) -> str:
+    return "wrong model" if life is Lifecycle.WRONG_MODEL else life.value.lower()

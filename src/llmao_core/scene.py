@@ -1,0 +1,121 @@
+"""What one pass may rest on: the snapshots that are usable now, and nothing else.
+
+Rule of this file: stale counts as unread, decided here once for every source.
+"""
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from .actions import OutcomeKind, Write
+from .config import FleetConfig
+from .history import Seen
+from .intended import Intended
+from .snapshots import (
+    BoxProtocol,
+    Deployments,
+    Health,
+    Listing,
+    Opinion,
+    Probes,
+    Request,
+    Snapshot,
+    Snapshots,
+    SourceState,
+)
+
+OPINION_MAX_AGE_S = 7200.0
+
+
+@frozen
+class Scene:
+    """The usable part of the snapshots. deployments, health: None when unread or stale.
+
+    listings: fresh ones. all_listed: every configured listing is fresh, and there is one.
+    """
+
+    now: float
+    intended: Intended
+    fleet: FleetConfig
+    poll_s: float
+    protocol: BoxProtocol
+    probes: Probes
+    deployments: Snapshot[Deployments] | None
+    health: Snapshot[Health] | None
+    listings: Mapping[str, Snapshot[Listing]]
+    intervals: Mapping[str, float | None]
+    all_listed: bool
+    writes: Mapping[str, Write]
+    requests: tuple[Request, ...]
+    placed: Mapping[str, str]
+
+    @property
+    def no_listing(self) -> bool:
+        """Tell whether no GPU inventory source is configured."""
+        return not self.intervals
+
+    def stale(self, seen: Seen) -> bool:
+        """Tell whether what probes have shown of a target is too old to rest on."""
+        fleet = self.fleet
+        limit_s = fleet.health_fail_threshold * (fleet.health_interval_s + fleet.health_timeout_s)
+        return self.now - seen.probed_at > limit_s + seen.took_s
+
+    def opinion(self, litellm_id: str) -> Opinion | None:
+        """Return LiteLLM's own check of a row, if it is recent enough to count."""
+        if self.health is None:
+            return None
+        opinion = self.health.body.opinions.get(litellm_id)
+        if opinion is None or self.now - opinion.checked_at > OPINION_MAX_AGE_S:
+            return None
+        return opinion
+
+    def pending_until(self, litellm_id: str) -> float | None:
+        """Return when a read may begin that proves what became of the last write, None if known.
+
+        A write that is under way is pending for ever: its end publishes a new snapshot.
+        """
+        write = self.writes.get(litellm_id)
+        if write is None or not _may_have_happened(write):
+            return None
+        if write.answered is None:
+            return float("inf")
+        until = write.answered + self.poll_s
+        taken = self.deployments.taken_at if self.deployments else None
+        return None if taken is not None and taken >= until else until
+
+
+def _may_have_happened(write: Write) -> bool:
+    return write.outcome is None or write.outcome.good or write.outcome.kind is OutcomeKind.UNKNOWN
+
+
+def look(snapshots: Snapshots, now: float) -> Scene | None:
+    """Return the scene of a pass, None while configuration and approvals are unread."""
+    intended = snapshots.intended
+    if intended is None:
+        return None
+    fleet = intended.config.fleet
+    threshold = fleet.health_fail_threshold
+    states = {
+        name: reading.state(now, threshold) for name, reading in snapshots.inventories.items()
+    }
+    listings = {
+        name: reading.snapshot
+        for name, reading in snapshots.inventories.items()
+        if states[name] is SourceState.FRESH and reading.snapshot is not None
+    }
+    return Scene(
+        now=now,
+        intended=intended,
+        fleet=fleet,
+        poll_s=intended.config.litellm.poll_interval_s,
+        protocol=snapshots.protocol or BoxProtocol(),
+        probes=snapshots.probes,
+        deployments=snapshots.deployments.fresh(now, threshold),
+        health=snapshots.health.fresh(now, threshold),
+        listings=listings,
+        intervals={name: one.interval_s for name, one in snapshots.inventories.items()},
+        all_listed=bool(states) and len(listings) == len(states),
+        writes=snapshots.writes,
+        requests=snapshots.requests,
+        placed=snapshots.placed,
+    )

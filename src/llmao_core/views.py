@@ -1,0 +1,183 @@
+"""From drafts to what people are shown: records, hosts, sources.
+
+Rule of this file: it words verdicts and reaches none.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .attention import not_proven, write_trouble
+from .badges import across, badges
+from .classify import lacks_proof, litellm_signal
+from .draft import Draft
+from .history import HostHistory
+from .keys import Key
+from .placement import Found, Places
+from .records import HostView, Kind, LitellmSignal, Record, Signal, SignalKind, SourceView
+from .scene import Scene
+from .snapshots import BoxFetches, Reading, Snapshots, SourceState
+
+_NONE = Signal(SignalKind.NONE)
+_NO_FETCHES = BoxFetches()
+
+
+def make_records(
+    drafts: Iterable[Draft], scene: Scene, revisions: Mapping[str, str]
+) -> tuple[Record, ...]:
+    """Return one record per key, with all its verdicts."""
+    return across([_record(draft, scene, revisions) for draft in drafts])
+
+
+def _record(draft: Draft, scene: Scene, revisions: Mapping[str, str]) -> Record:
+    entry, known, aim, row = draft.entry, draft.known, draft.aim, draft.row
+    seen = aim.seen if aim else None
+    litellm = litellm_signal(entry, scene)
+    opinion = scene.opinion(row.id) if row else None
+    deployment = entry.deployment
+    host = deployment.host if deployment else ""
+    current, applied = _revisions(host, scene, revisions)
+    write = scene.writes.get(row.id if row else deployment.litellm_id if deployment else "")
+    lacking = lacks_proof(known, aim, scene) if aim and seen else ""
+    unlisted = draft.host_known is not None and draft.host_known.unlisted
+    return Record(
+        key=entry.key,
+        kind=entry.kind,
+        lifecycle=draft.life,
+        rule=draft.life_rule.name,
+        because=draft.life_rule.because,
+        since=known.since,
+        fresh=draft.life_rule.lifecycle is not None and _driven(draft, litellm),
+        held=draft.life_rule.held,
+        deployment=deployment,
+        provider=_provider(draft),
+        instance_id=known.instance_id,
+        dialable=known.dialable,
+        row=row,
+        rows=(*entry.rows, *entry.copies),
+        signal=_signal(draft, scene),
+        litellm=litellm,
+        litellm_at=opinion.checked_at if opinion else None,
+        litellm_said=opinion.said if opinion and not opinion.healthy else "",
+        badges=badges(draft, litellm, bool(applied and current and applied != current), scene),
+        unlisted=unlisted,
+        drained=draft.leaving,
+        restarting=draft.restarting,
+        fails=seen.fails if seen else 0,
+        proof=not_proven(draft, lacking) if lacking else "",
+        last_ok=known.last_ok,
+        max_model_len=seen.max_model_len if seen else None,
+        counters=seen.counters if seen else None,
+        revision_current=current,
+        revision_applied=applied,
+        action_rule=draft.rule.name,
+        write_trouble=write_trouble(write, scene.now) if write and write.failures else "",
+    )
+
+
+def _driven(draft: Draft, litellm: LitellmSignal) -> bool:
+    """Tell whether the signal that drives the roll-up is fresh: LiteLLM's for a commercial key."""
+    return draft.entry.kind is not Kind.COMMERCIAL or litellm is not LitellmSignal.UNKNOWN
+
+
+def _provider(draft: Draft) -> str:
+    deployment, place = draft.entry.deployment, draft.entry.place
+    if deployment is not None and deployment.provider:
+        return deployment.provider
+    if place.found is not None:
+        return place.found.provider
+    return draft.host_known.provider if draft.host_known else ""
+
+
+def _signal(draft: Draft, scene: Scene) -> Signal:
+    seen = draft.aim.seen if draft.aim else None
+    if seen is None:
+        return _NONE
+    kind = SignalKind.STALE if scene.stale(seen) else seen.kind
+    return Signal(kind, seen.probed_at, seen.detail)
+
+
+def _revisions(host: str, scene: Scene, revisions: Mapping[str, str]) -> tuple[str, str]:
+    fetches = scene.protocol.hosts.get(host, _NO_FETCHES)
+    return revisions.get(host, ""), fetches.applied
+
+
+def host_views(
+    scene: Scene,
+    places: Places,
+    hosts: Mapping[str, HostHistory],
+    records: Iterable[Record],
+) -> tuple[HostView, ...]:
+    """Return one view per intended host, and one per instance that no host names."""
+    keys: dict[str, list[Key]] = defaultdict(list)
+    for record in records:
+        if record.host:
+            keys[record.host].append(record.key)
+    named = [
+        _host(name, places.of(name).found, hosts.get(name), scene, keys[name])
+        for name in scene.intended.hosts
+    ]
+    spare = [_spare(found, keys) for found in places.spare]
+    return (*named, *spare)
+
+
+def _host(
+    name: str,
+    found: Found | None,
+    known: HostHistory | None,
+    scene: Scene,
+    keys: Sequence[Key],
+) -> HostView:
+    instance = found.instance if found else None
+    return HostView(
+        name=name,
+        provider=known.provider if known else "",
+        instance_id=known.instance_id if known else "",
+        status=instance.status.value if instance else "",
+        approved=name in scene.intended.approved,
+        unlisted=known.unlisted if known else False,
+        unlisted_passes=known.missed if known else 0,
+        placed_by=scene.placed.get(name, ""),
+        last_fetch=scene.protocol.hosts.get(name, _NO_FETCHES).last_handout,
+        price_per_hour=instance.price_per_hour if instance else None,
+        gpu=f"{instance.gpu_count} × {instance.gpu_name}" if instance and instance.gpu_name else "",
+        keys=tuple(keys),
+    )
+
+
+def _spare(found: Found, keys: Mapping[str, Sequence[Key]]) -> HostView:
+    instance = found.instance
+    names = (*instance.names, instance.id.lower(), *instance.addresses)
+    return HostView(
+        name=names[0],
+        provider=found.provider,
+        instance_id=instance.id,
+        status=instance.status.value,
+        intended=False,
+        price_per_hour=instance.price_per_hour,
+        gpu=f"{instance.gpu_count} × {instance.gpu_name}" if instance.gpu_name else "",
+        keys=tuple(key for name in names for key in keys.get(name, ())),
+    )
+
+
+def source_views(snapshots: Snapshots, now: float) -> tuple[SourceView, ...]:
+    """Return every source and its state, the ones that decide most first."""
+    intended = snapshots.intended
+    threshold = intended.config.fleet.health_fail_threshold if intended else 3
+    readings: dict[str, Reading[Any]] = {
+        "litellm": snapshots.deployments,
+        "litellm_health": snapshots.health,
+        **dict(sorted(snapshots.inventories.items())),
+    }
+    views = [
+        SourceView(
+            name,
+            reading.state(now, threshold),
+            reading.snapshot.taken_at if reading.snapshot else None,
+            reading.interval_s,
+            reading.trouble,
+        )
+        for name, reading in readings.items()
+    ]
+    state = SourceState.UNREAD if intended is None else SourceState.FRESH
+    return (SourceView("intended", state, None, None, snapshots.troubles.get("config")), *views)

@@ -1,0 +1,1 @@
+"""llmao_runpod"""
