@@ -189,6 +189,6 @@ class Config:
     brake: BrakeConfig = BrakeConfig()
     api_tokens: tuple[Json, ...] = ()
     notify: tuple[Json, ...] = ()
-    store: str = "sqlite:///llmao.db"
+    store: str = field(default="sqlite:///llmao.db", repr=False)
     journal: JournalConfig = JournalConfig()
     models_path: str = "models.yaml"

@@ -60,7 +60,7 @@ class Answer(Protocol):
 class Http(Protocol):
     """The part of an httpx.AsyncClient a plugin may use; the host owns it."""
 
-    async def request(self, method: str, url: str, **kwargs: Any) -> Any: ...
+    async def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> Any: ...
 
 
 @frozen

@@ -108,18 +108,19 @@ def build(
 ) -> Intended:
     """Return what should exist; deterministic, in the order of the files."""
     hosts = {host.name: host for host in config.fleet.hosts}
-    approved = [item for item in approvals if item.host not in hosts]
+    configured = {name for host in config.fleet.hosts for name in (host.name, *host.was)}
+    approved = [item for item in approvals if item.host not in configured]
     hosts |= {item.host: Host(item.host, item.rows) for item in approved}
     models = {model.model_name: model for model in config.models if model.recipe}
     boxes = [
         _with_former(config, models[row.model], host, row)
         for host in hosts.values()
         for row in host.rows
-        if row.model in models
+        if row.model in models and (not row.recipe or row.recipe in models[row.model].recipes)
     ]
     served: dict[str, tuple[Model, ...]] = {}
     for model in models.values():
-        for recipe in {model.recipe, *model.recipes.values()} - {None}:
+        for recipe in (model.recipe, *model.recipes.values()):
             name = served_name(model, recipe)
             if model not in served.get(name, ()):
                 served[name] = (*served.get(name, ()), model)
@@ -130,11 +131,7 @@ def build(
         approved=frozenset(item.host for item in approved),
         labels=labels or Labels(),
         by_served=served,
-        ports={
-            (each.host, each.listen_port): each
-            for box in boxes
-            for each in (*box.former, box)
-        },
+        ports={(each.host, each.listen_port): each for box in boxes for each in (*box.former, box)},
     )
 
 
@@ -152,31 +149,47 @@ def box_deployment(
     config: Config, model: Model, host: str, row: HostRow, *, own: bool = False
 ) -> Deployment:
     """Return the deployment of one row of a host, its bearer derived."""
-    bearers = _bearers(config.fleet, host, row.port)
-    current, *older = [_box(config, model, host, row, own, bearer) for bearer in bearers]
+    current, *older = [
+        _box(config, model, host, row, own=own, bearer=bearer, salt=salt)
+        for bearer, salt in bearers(config.fleet, host, row.port)
+    ]
     return evolve(current, previous=older[0]) if older else current
 
 
-def _bearers(fleet: FleetConfig, host: str, port: int) -> list[Secret]:
+def bearers(fleet: FleetConfig, host: str, port: int) -> list[tuple[Secret, Secret]]:
+    """Return the current bearer of a server and the previous one, each with its salt.
+
+    host: normalised. A bearer's fingerprint is made with the salt it derives from, so that
+    hashes and bearer ids of the previous one stay what they were when it was current.
+    """
     if (host, port) in fleet.legacy_servers and fleet.selfhost_api_key:
-        return [fleet.selfhost_api_key]
-    return [derive(salt, host, port) for salt in fleet.vllm_api_salt] or [Secret("")]
+        return [(fleet.selfhost_api_key, _salt(fleet))]
+    derived = [(derive(salt, host, port), salt) for salt in fleet.vllm_api_salt]
+    return derived or [(Secret(""), _salt(fleet))]
 
 
 def _box(
-    config: Config, model: Model, host: str, row: HostRow, own: bool, bearer: Secret
+    config: Config,
+    model: Model,
+    host: str,
+    row: HostRow,
+    *,
+    own: bool,
+    bearer: Secret,
+    salt: Secret,
 ) -> Deployment:
     recipe = model.recipes[row.recipe] if row.recipe else model.recipe
     key = box_key(host, row.port, model.model_name)
     name = served_name(model, recipe)
-    salt = _salt(config.fleet)
     params = {**model.litellm_params, "model": f"hosted_vllm/{name}"}
     litellm_id = deployment_id(config.fleet.name, key)
     return Deployment(
         key=key,
         litellm_id=litellm_id,
         model=model.model_name,
-        body=_body(config, model, key, litellm_id, params, bearer, salt),
+        body=_body(
+            config, model, key, litellm_id=litellm_id, own_params=params, api_key=bearer, salt=salt
+        ),
         served=name,
         mode=recipe.mode if recipe else "chat",
         host=host,
@@ -199,8 +212,13 @@ def _commercial(config: Config) -> list[Deployment]:
         key = commercial_key(provider.name, provider.api_base, model.model_name)
         litellm_id = deployment_id(config.fleet.name, key)
         body = _body(
-            config, model, key, litellm_id, dict(model.litellm_params), provider.api_key,
-            _salt(config.fleet),
+            config,
+            model,
+            key,
+            litellm_id=litellm_id,
+            own_params=dict(model.litellm_params),
+            api_key=provider.api_key,
+            salt=_salt(config.fleet),
         )
         made.append(
             Deployment(
@@ -226,7 +244,7 @@ def deployment_id(fleet: str, key: Key) -> str:
 
 
 def _defaults(litellm: LitellmConfig) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split the deployment defaults into litellm_params and model_info, where LiteLLM reads them."""
+    """Split the deployment defaults into litellm_params and model_info, as LiteLLM reads them."""
     given = litellm.deployment_defaults
     params = {name: value for name, value in given.items() if name not in _IN_MODEL_INFO}
     info = {name: value for name, value in given.items() if name in _IN_MODEL_INFO}
@@ -237,6 +255,7 @@ def _body(
     config: Config,
     model: Model,
     key: Key,
+    *,
     litellm_id: str,
     own_params: Mapping[str, Any],
     api_key: Secret | None,
@@ -251,13 +270,15 @@ def _body(
         "llmao_fleet": config.fleet.name,
         "self_hosted": model.recipe is not None,
     }
-    fields = frozenset([*(f"litellm_params.{name}" for name in params),
-                        *(f"model_info.{name}" for name in info)])
+    fields = frozenset(
+        [*(f"litellm_params.{name}" for name in params), *(f"model_info.{name}" for name in info)]
+    )
     content = [
-        model.model_name, params, info, api_key.fingerprint(salt) if api_key else None,
+        model.model_name,
+        params,
+        info,
+        api_key.fingerprint(salt) if api_key else None,
     ]
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
     info |= {"llmao_hash": digest[:32], "llmao_fields": sorted(fields)}
     return Body(model.model_name, params, info, api_key, digest[:32], fields)
-
-

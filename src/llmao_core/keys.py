@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from attrs import field, frozen
 
 _HOST = re.compile(r"[a-z0-9]([a-z0-9._-]{0,251}[a-z0-9_])?")
+_ALMOST_ADDRESS = re.compile(r"\d+(\.\d+)+")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -24,7 +25,7 @@ def host_name(text: str) -> str:
     try:
         address = ipaddress.ip_address(name)
     except ValueError:
-        if not _HOST.fullmatch(name):
+        if not _HOST.fullmatch(name) or _ALMOST_ADDRESS.fullmatch(name) or ".." in name:
             raise ValueError(
                 "a host is an address, a DNS name, a contract label or a pod id"
             ) from None

@@ -262,10 +262,7 @@ class ProbeReport:
 
 @frozen
 class CanaryReport:
-    """Completions of one token, asked at once. replies: one for each asked.
-
-    any_byte: whether any of them sent a byte of an answer.
-    """
+    """Completions of one token, asked at once; any_byte: one sent a byte of an answer."""
 
     asked_at: float
     answered_at: float
@@ -334,10 +331,7 @@ class Opinion:
 
 @frozen
 class Asked:
-    """A second opinion that was asked for. answered_at: None while it is under way.
-
-    A result is in `Health.opinions`; one that never came leaves only this.
-    """
+    """A second opinion that was asked for; its result, if any came, is in `Health.opinions`."""
 
     asked_at: float
     answered_at: float | None = None

@@ -1,0 +1,1 @@
+"""The commands of `llmao`, one file for those that belong together, imported when used."""

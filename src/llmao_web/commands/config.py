@@ -1,0 +1,92 @@
+"""`llmao init`, `llmao check` and `llmao bearer`: the configuration by hand."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+import click
+
+from llmao_core.errors import ConfigError, LlmaoError, Problem
+
+from .common import config_option, json_option, loaded, plugins, print_problems
+
+
+@click.command()
+@click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
+def init(folder: Path) -> None:
+    """Write a starter config.yaml and models.yaml into FOLDER, with fresh secrets.
+
+    Files that exist are left as they are.
+    """
+    from llmao_web import starter
+
+    config, models = starter.write(folder)
+    click.echo(f"Wrote {config} and {models}, readable by you only.")
+    click.echo(f"Next: export LITELLM_MASTER_KEY=… and run `llmao check -c {config}`.")
+
+
+@click.command()
+@config_option
+@json_option
+@click.pass_context
+def check(ctx: click.Context, config_path: Path, as_json: bool) -> None:
+    """Check both files and print every problem with its place and what would be right.
+
+    Exit 0 when llmao can run with them, warnings included, and 1 otherwise. An environment
+    variable that is not set here is a warning: it may be set where llmao runs.
+    """
+    try:
+        problems = loaded(config_path, plugins(), unset_env_warns=True).warnings
+    except ConfigError as error:
+        problems = error.problems
+    bad = any(not each.warning for each in problems)
+    if as_json:
+        click.echo(_as_json(problems, good=not bad))
+    else:
+        print_problems(problems)
+        click.echo(_summary(config_path, problems))
+    ctx.exit(1 if bad else 0)
+
+
+def _as_json(problems: Sequence[Problem], *, good: bool) -> str:
+    return json.dumps({"ok": good, "problems": [attrs.asdict(each) for each in problems]}, indent=2)
+
+
+def _summary(config_path: Path, problems: Sequence[Problem]) -> str:
+    warnings = sum(each.warning for each in problems)
+    errors = len(problems) - warnings
+    counts = [_count(errors, "error"), _count(warnings, "warning")]
+    said = " and ".join(each for each in counts if each)
+    if errors:
+        return f"{config_path} cannot be used: {said}."
+    return f"{config_path} is fine{f', with {said}' if said else ''}."
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}" if number else ""
+
+
+@click.command()
+@config_option
+@json_option
+@click.argument("host")
+@click.argument("port", type=click.IntRange(1, 65535))
+@click.option("--previous", is_flag=True, help="The bearer of the previous salt.")
+def bearer(config_path: Path, as_json: bool, host: str, port: int, previous: bool) -> None:
+    """Print the bearer of the server on HOST at its listen PORT."""
+    from llmao_core.intended import bearers
+    from llmao_core.keys import host_name
+
+    try:
+        name = host_name(host)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.", param_hint="HOST") from None
+    fleet = loaded(config_path, plugins(), unset_env_warns=True).config.fleet
+    made = [each for each, _ in bearers(fleet, name, port)]
+    if not any(made):
+        raise LlmaoError("fleet.vllm_api_salt is not set, so there is no bearer.")
+    if previous and len(made) < 2:
+        raise LlmaoError("No previous salt is configured for this server.")
+    text = made[1 if previous else 0].reveal()
+    click.echo(json.dumps({"host": name, "port": port, "bearer": text}) if as_json else text)

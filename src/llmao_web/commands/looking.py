@@ -1,0 +1,67 @@
+"""What `plan` and `explain` share: one look at everything, and how an action is said.
+
+Rule of this file: it reads and changes nothing.
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llmao_core.actions import ActionKind
+from llmao_core.plan import Action, Hold
+
+from .common import loaded, plugins, print_problems
+
+if TYPE_CHECKING:
+    from llmao_web.shell.once import Looked
+
+SIGNS = {
+    ActionKind.ADD_LITELLM: ("+", "add"),
+    ActionKind.UPDATE_LITELLM: ("~", "update"),
+    ActionKind.REPLACE_LITELLM: ("~", "replace"),
+    ActionKind.DELETE_LITELLM: ("-", "delete"),
+    ActionKind.DELETE_DUPLICATE: ("-", "delete duplicate"),
+    ActionKind.PRUNE_ORPHAN: ("-", "prune"),
+    ActionKind.REBOOT_BOX: ("!", "reboot"),
+}
+
+
+def look(config_path: Path) -> "Looked":
+    """Read every source and probe every target once; warnings go to standard error."""
+    from llmao_web import logs
+    from llmao_web.shell.clock import SystemClock
+    from llmao_web.shell.once import look_once
+    from llmao_web.shell.store import MemoryStore
+
+    host = plugins()
+    given = loaded(config_path, host)
+    mask = logs.Mask()
+    mask.learn(given.config)
+    logs.configure(mask, level=logging.CRITICAL)
+    print_problems(given.warnings, err=True)
+    return asyncio.run(look_once(given.config, host, SystemClock(), MemoryStore()))
+
+
+def held(action: Action) -> str:
+    """Return why an action does not run by itself, "" when it does."""
+    if action.runs:
+        return ""
+    if action.policy != "auto" and not action.released_by:
+        return {"observe": "observed only", "needs_human": "waits for a person"}[action.policy]
+    return action.hold.value if action.hold is not Hold.NOT_HELD else "held"
+
+
+def action_json(action: Action) -> dict[str, Any]:
+    """Return an action as JSON; no body, which holds a bearer."""
+    return {
+        "kind": action.kind.value,
+        "key": {"shown": action.key.shown, "model": action.key.model},
+        "litellm_id": action.litellm_id,
+        "rule": action.rule,
+        "reason": action.reason,
+        "evidence": list(action.evidence),
+        "policy": action.policy,
+        "runs": action.runs,
+        "held": held(action),
+    }

@@ -1,0 +1,106 @@
+"""The pair of files a new installation begins with.
+
+Rule of this file: secrets are made here and shown nowhere; a file that exists is never touched.
+"""
+
+import os
+import secrets
+from pathlib import Path
+
+from llmao_core.errors import ConfigError, Problem
+
+CONFIG = """\
+# llmao's configuration. Check it with `llmao check`; a running llmao takes changes on SIGHUP.
+# A secret is text, {env: NAME} or {file: PATH}.
+
+server:
+  host: 127.0.0.1
+  port: 8080
+  public_url: http://127.0.0.1:8080       # what boxes call; https://… once they are elsewhere
+
+litellm:
+  base_url: http://127.0.0.1:4000
+  master_key: {env: LITELLM_MASTER_KEY}   # or the key of a proxy_admin user
+
+fleet:
+  name: main
+  key: "@FLEET_KEY@"                # what a box asks with; the same on every box
+  vllm_api_salt: "@SALT@"           # every server's bearer derives from it: keep it
+  listen_ports: [8001, 8002, 8003]
+  hosts: {}
+  # hosts:                          # address, Vast label or RunPod pod id: [[MODEL, PORT], …]
+  #   203.0.113.10:
+  #     - [qwen3-0.6b, 8001]
+  #   C.1234567: [[qwen3-0.6b, 8001]]
+
+# Where boxes are rented. A section without api_key is not read.
+# providers:
+#   vast: {api_key: {env: VAST_API_KEY}}
+#   runpod: {api_key: {env: RUNPOD_API_KEY}}
+#   openrouter:                     # a provider of models
+#     commercial: true
+#     api_base: https://openrouter.ai/api/v1
+#     api_key: {env: OPENROUTER_API_KEY}
+
+auth: {mode: open}                  # no sign-in; llmao then listens on loopback only
+policy: {}                          # e.g. {delete_litellm: observe}: shown, never done
+
+store: sqlite:///llmao.db
+journal: {path: journal/, keep_days: 14, max_mb: 2000}
+models_path: models.yaml
+"""
+
+MODELS = """\
+# The models callers can ask for. One with model_info.vllm is served on our boxes.
+
+models:
+  - model_name: qwen3-0.6b
+    display_name: Qwen3 0.6B
+    model_info:
+      license: Apache-2.0
+      vllm:
+        model: Qwen/Qwen3-0.6B
+        args: ["--reasoning-parser", "qwen3"]
+        max_model_len: 16384
+        vram_gb: 6
+        disk_gb: 5
+
+  # - model_name: claude-x            # at a commercial provider of config.yaml
+  #   provider: openrouter
+  #   litellm_params: {model: openrouter/anthropic/claude-x}
+"""
+
+
+def write(folder: Path) -> tuple[Path, Path]:
+    """Write config.yaml and models.yaml, 0600, or neither; ConfigError when one is there."""
+    config, models = folder / "config.yaml", folder / "models.yaml"
+    if there := [path for path in (config, models) if path.exists() or path.is_symlink()]:
+        raise ConfigError([_kept(path) for path in there])
+    text = CONFIG.replace("@FLEET_KEY@", secrets.token_urlsafe(32))
+    text = text.replace("@SALT@", secrets.token_urlsafe(32))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_new(config, text)
+        try:
+            _write_new(models, MODELS)
+        except OSError:
+            config.unlink()
+            raise
+    except FileExistsError as error:
+        problem = _kept(Path(error.filename or folder))
+    except OSError as error:
+        remedy = "Name a folder this user may write to."
+        problem = Problem(f"It cannot be written: {error.strerror}.", remedy, file=str(folder))
+    else:
+        return config, models
+    raise ConfigError([problem])
+
+
+def _kept(path: Path) -> Problem:
+    return Problem("The file exists and is left as it is.", "Name another folder.", file=str(path))
+
+
+def _write_new(path: Path, text: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
