@@ -1,0 +1,192 @@
+"""The loop: wait for a change, have reconcile look at everything, hand on what it came to.
+
+Rule of this file: one pass at a time, in a thread, on values that nobody changes. A pass that
+fails changes nothing: the old view stays, says so, and no action of it is carried out.
+"""
+
+import asyncio
+import traceback
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+import structlog
+from attrs import evolve
+
+from llmao_core.history import History
+from llmao_core.keys import Key
+from llmao_core.plan import Hold, Plan, Policy
+from llmao_core.records import AttentionItem, ItemKind, ProbeSpec, Record, View
+from llmao_core.snapshots import Snapshots, SourceState
+
+from .board import Board, Concluded
+from .clock import Clock, wait_for_any
+from .runners import log_unexpected
+from .store import Store, Transition
+
+TICK_S = 10.0
+SHORTEST_GAP_S = 0.1
+FAILED = "reconcile"
+
+Reconcile = Callable[[Snapshots, History, Policy, float], tuple[View, Plan, History]]
+Offload = Callable[..., Awaitable[Any]]
+
+log = structlog.get_logger(__name__)
+
+
+class Hands(Protocol):
+    """What the loop hands a plan to."""
+
+    def take(self, plan: Plan, revision: int) -> None:
+        """Replace the plan that is carried out."""
+        ...
+
+
+class Readers(Protocol):
+    """What reads and asks for the next pass."""
+
+    def follow(self, plan: Plan) -> None:
+        """Read and ask what a plan wants."""
+        ...
+
+
+class Aims(Protocol):
+    """What probes."""
+
+    def aim(self, specs: tuple[ProbeSpec, ...]) -> None:
+        """Replace what is probed."""
+        ...
+
+
+class Loop:
+    """Runs passes. offload: runs a function elsewhere and waits for it."""
+
+    def __init__(
+        self,
+        board: Board,
+        clock: Clock,
+        store: Store,
+        reconcile: Reconcile,
+        *,
+        policy: Callable[[], Policy],
+        hands: Hands,
+        readers: Readers,
+        prober: Aims,
+        offload: Offload = asyncio.to_thread,
+    ) -> None:
+        self._board = board
+        self._clock = clock
+        self._store = store
+        self._reconcile = reconcile
+        self._policy = policy
+        self._hands = hands
+        self._readers = readers
+        self._prober = prober
+        self._offload = offload
+        self._said: Mapping[str, Any] = {}
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Begin no more passes."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Run a pass after every change, and on the slow tick, until stopped."""
+        while not self._stopping.is_set():
+            started = self._clock.monotonic()
+            self._board.wake.clear()
+            await self.once()
+            rest_s = SHORTEST_GAP_S - (self._clock.monotonic() - started)
+            await wait_for_any(self._clock, rest_s, self._stopping)
+            await wait_for_any(self._clock, self._until_tick(), self._board.wake, self._stopping)
+
+    async def once(self) -> None:
+        """Run one pass and hand on what it came to."""
+        board, now, started = self._board, self._clock.now(), self._clock.monotonic()
+        revision, snapshots = board.revision, board.snapshots()
+        try:
+            view, plan, history = await self._offload(
+                self._reconcile, snapshots, board.history, self._policy(), now
+            )
+        except Exception as error:
+            self._failed(error, revision, now)
+            return
+        before = board.view()
+        board.conclude(Concluded(view, plan, revision), history)
+        self._prober.aim(view.targets)
+        self._readers.follow(plan)
+        if not self._stopping.is_set():
+            self._hands.take(plan, revision)
+        await self._keep(before, view, now)
+        self._log(view, plan, self._clock.monotonic() - started)
+
+    def _until_tick(self) -> float:
+        next_try = self._board.next_try()
+        if next_try is None:
+            return TICK_S
+        return min(TICK_S, max(next_try - self._clock.now(), SHORTEST_GAP_S))
+
+    def _failed(self, error: Exception, revision: int, now: float) -> None:
+        places = "".join(traceback.format_tb(error.__traceback__))
+        log.critical("pass failed", error=type(error).__name__, at=places)
+        old = self._board.view() or View(at=now)
+        since = next((item.since for item in old.items if item.id == FAILED), now)
+        sentence = (
+            f"llmao cannot work out what to do ({type(error).__name__}, its log has the place);"
+            " what you see is older, and nothing is changed until it can."
+        )
+        item = AttentionItem(FAILED, ItemKind.SOURCE_TROUBLE, sentence, since=since)
+        others = tuple(each for each in old.items if each.id != FAILED)
+        view = evolve(old, items=(item, *others))
+        self._board.conclude(Concluded(view, Plan(), revision), self._board.history)
+        self._hands.take(Plan(), revision)
+
+    async def _keep(self, before: View | None, view: View, now: float) -> None:
+        try:
+            if dict(view.placed) != dict(self._board.placed):
+                await self._store.place(view.placed, now)
+                self._board.place(view.placed)
+            if moved := transitions(before, view, now):
+                await self._store.moved(moved)
+        except Exception as error:
+            log_unexpected("store", error)
+
+    def _log(self, view: View, plan: Plan, seconds: float) -> None:
+        said = summary(view, plan)
+        say = log.info if said != self._said else log.debug
+        self._said = said
+        say("pass", **said, seconds=round(seconds, 3))
+
+
+def summary(view: View, plan: Plan) -> Mapping[str, Any]:
+    """Return what one log line says of a pass."""
+    unseen = (SourceState.UNREAD, SourceState.STALE)
+    return {
+        "records": len(view.records),
+        "lifecycles": dict(Counter(record.lifecycle.value for record in view.records)),
+        "rules": dict(Counter(action.rule for action in plan.actions)),
+        "runs": sum(action.runs for action in plan.actions),
+        "held": sum(action.hold is not Hold.NOT_HELD for action in plan.actions),
+        "failed": sum(bool(record.write_trouble) for record in view.records),
+        "items": len(view.items),
+        "unseen": [source.name for source in view.sources if source.state in unseen],
+    }
+
+
+def transitions(before: View | None, view: View, now: float) -> tuple[Transition, ...]:
+    """Return how lifecycles changed between two views; none after the first pass.
+
+    A restart is no change: what was before it is not known.
+    """
+    if before is None:
+        return ()
+    old, new = _lifecycles(before.records), _lifecycles(view.records)
+    return tuple(
+        Transition(now, key, old.get(key, ""), new.get(key, ""))
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key)
+    )
+
+
+def _lifecycles(records: Iterable[Record]) -> Mapping[Key, str]:
+    return {record.key: record.lifecycle.value for record in records}

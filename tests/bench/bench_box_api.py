@@ -1,0 +1,368 @@
+"""How fast `GET /vllm/config` is, next to the same bytes from a bare Litestar and a bare FastAPI.
+
+Run by hand: `python -m tests.bench.bench_box_api`. Servers and the load client are processes of
+their own on loopback; rounds are interleaved and the best of each pair counts, so that a busy
+machine disturbs all alike. Prints a table and one line of JSON.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+import uvloop
+from attrs import asdict, evolve, frozen
+
+from llmao_core.config import Config, FleetConfig, Host, HostRow, Model, Recipe
+from llmao_core.intended import build
+from llmao_core.secret import Secret
+from llmao_web.app import create_app
+from llmao_web.logs import Mask, configure
+from llmao_web.shell.board import Board
+from llmao_web.shell.clock import SystemClock
+
+APPS = ("llmao", "litestar", "fastapi")
+SERVERS = ("uvicorn", "granian")
+BOXES = 500
+KEY = "bench-fleet-key"
+TARGET = 0.8
+BARE_PATH = "/vllm/config"
+
+
+@frozen
+class Load:
+    """What the client saw, and what it cost the server.
+
+    per_s: good answers per second. cpu_us: processor time of the server for each of them, which
+    a busy machine hardly disturbs.
+    """
+
+    per_s: int
+    p50_ms: float
+    p99_ms: float
+    errors: int
+    asked: int
+    cpu_us: float = 0.0
+
+
+# ---- what is served
+
+
+def host_of(box: int) -> str:
+    return f"127.1.{box // 250}.{box % 250 + 1}"
+
+
+def fleet() -> Config:
+    """Return a fleet of 500 boxes with two servers each."""
+    recipe = Recipe(
+        "org/model-8b", args=("--reasoning-parser", "x"), max_model_len=32768, vram_gb=18
+    )
+    rows = (HostRow("model", 8001, "model-a"), HostRow("model", 8002, "model-b"))
+    return Config(
+        fleet=FleetConfig(
+            key=(Secret(KEY), Secret("bench-fleet-key-before")),
+            vllm_api_salt=(Secret("bench-salt"),),
+            hosts=tuple(Host(host_of(box), rows) for box in range(BOXES)),
+        ),
+        models=(Model("model", recipe=recipe),),
+    )
+
+
+def llmao_app() -> Any:
+    """Return llmao's application over its own board, logging every fetch to standard output."""
+    config = fleet()
+    mask = Mask()
+    mask.learn(config)
+    configure(mask, sys.stdout)
+    clock = SystemClock()
+    board = Board(clock)
+    board.intend(build(config))
+    return create_app(board, config, clock)
+
+
+def _payload() -> bytes:
+    board = Board(SystemClock())
+    board.intend(build(fleet()))
+    answer = board.answer(host_of(0))
+    assert answer is not None
+    return answer.body
+
+
+def litestar_app() -> Any:
+    """Return the least a Litestar application can do for these bytes."""
+    from litestar import Litestar, Response, get
+
+    payload = _payload()
+
+    @get(BARE_PATH)
+    async def config() -> Response[bytes]:
+        return Response(payload, media_type="application/json")
+
+    return Litestar([config], openapi_config=None, logging_config=None)
+
+
+def fastapi_app() -> Any:
+    """Return the least a FastAPI application can do for these bytes."""
+    from fastapi import FastAPI, Response
+
+    payload = _payload()
+    app = FastAPI(openapi_url=None)
+
+    @app.get(BARE_PATH)
+    async def config() -> Response:
+        return Response(payload, media_type="application/json")
+
+    return app
+
+
+MAKERS: dict[str, Callable[[], Any]] = {
+    "llmao": llmao_app,
+    "litestar": litestar_app,
+    "fastapi": fastapi_app,
+}
+
+
+async def serve(app: str, server: str, port: int) -> None:
+    """Serve until terminated."""
+    made = MAKERS[app]()
+    if server == "uvicorn":
+        import uvicorn
+
+        settings = uvicorn.Config(
+            made, port=port, log_config=None, access_log=False, backlog=1024, lifespan="off"
+        )
+        await uvicorn.Server(settings).serve()
+    else:
+        from granian.constants import Interfaces
+        from granian.server.embed import Server
+
+        await Server(
+            made, port=port, interface=Interfaces.ASGINL, log_enabled=False, backlog=1024
+        ).serve()
+
+
+# ---- the load
+
+
+def _request(port: int, box: int) -> bytes:
+    return (
+        f"GET /vllm/config HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+        f"Authorization: Bearer {KEY}\r\nX-LLMAO-Host: {host_of(box)}\r\n"
+        "X-LLMAO-Revision: r1-00\r\n\r\n"
+    ).encode()
+
+
+async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> bool:
+    writer.write(request)
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])
+    await reader.readexactly(length)
+    return head.startswith(b"http/1.1 200")
+
+
+async def _keep_asking(port: int, box: int, until: float, took: list[float]) -> int:
+    errors = 0
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    request = _request(port, box)
+    while (began := time.perf_counter()) < until:
+        good = await _ask(reader, writer, request)
+        errors += not good
+        took.append(time.perf_counter() - began)
+    writer.close()
+    return errors
+
+
+async def steady(port: int, connections: int, seconds: float) -> Load:
+    """Ask over some connections, each as fast as it is answered."""
+    took: list[float] = []
+    until = time.perf_counter() + seconds
+    asking = [_keep_asking(port, box, until, took) for box in range(connections)]
+    errors = sum(await asyncio.gather(*asking))
+    return _load(took, seconds, errors)
+
+
+async def burst(port: int) -> Load:
+    """Let 500 boxes boot within one second, each over a connection of its own."""
+    took: list[float] = []
+    began = time.perf_counter()
+    asked = [_boot(port, box, took) for box in range(BOXES)]
+    good = await asyncio.gather(*asked, return_exceptions=True)
+    errors = sum(each is not True for each in good)
+    return _load(took, time.perf_counter() - began, errors)
+
+
+async def _boot(port: int, box: int, took: list[float]) -> bool:
+    await asyncio.sleep(box / BOXES)
+    began = time.perf_counter()
+    async with asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        good = await _ask(reader, writer, _request(port, box))
+    writer.close()
+    took.append(time.perf_counter() - began)
+    return good
+
+
+def _load(took: list[float], seconds: float, errors: int) -> Load:
+    took.sort()
+    at = [took[min(int(len(took) * part), len(took) - 1)] * 1000 for part in (0.5, 0.99)]
+    per_s = round((len(took) - errors) / seconds)
+    return Load(per_s, round(at[0], 2), round(at[1], 2), errors, len(took))
+
+
+# ---- the run
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _me(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "tests.bench.bench_box_api", *arguments]
+
+
+@contextmanager
+def running(app: str, server: str) -> Iterator[tuple[int, psutil.Process]]:
+    """Run one application under one server; give its port and process."""
+    port = _free_port()
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            _me("--serve", app, "--server", server, "--port", str(port)), stdout=log, stderr=log
+        )
+        try:
+            _wait_for(port, process)
+            yield port, psutil.Process(process.pid)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
+    for _ in range(300):
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            if process.poll() is not None:
+                raise RuntimeError("the server ended by itself") from None
+            time.sleep(0.05)
+        else:
+            return
+    raise RuntimeError("the server did not start")
+
+
+def measured(port: int, process: psutil.Process, *arguments: str) -> Load:
+    """Run the client in a process of its own, and look what the server spends meanwhile."""
+    before = process.cpu_times()
+    answer = subprocess.run(
+        _me("--client", "--port", str(port), *arguments),
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    load = Load(**json.loads(answer.stdout))
+    after = process.cpu_times()
+    spent_s = after.user + after.system - before.user - before.system
+    return evolve(load, cpu_us=round(spent_s / load.asked * 1e6, 1))
+
+
+def run(seconds: float, connections: int, rounds: int) -> dict[str, Any]:
+    """Measure every pair in every round, and the boot of 500 boxes."""
+    best: dict[tuple[str, str], Load] = {}
+    asking = ("--connections", str(connections), "--seconds")
+    for _ in range(rounds):
+        for server in SERVERS:
+            for app in APPS:
+                with running(app, server) as (port, process):
+                    measured(port, process, *asking, "0.5")
+                    seen = measured(port, process, *asking, str(seconds))
+                best[server, app] = _better(best.get((server, app)), seen)
+    boots = {}
+    for server in SERVERS:
+        with running("llmao", server) as (port, process):
+            boots[server] = measured(port, process, "--burst")
+    return _report(best, boots, connections)
+
+
+def _better(before: Load | None, seen: Load) -> Load:
+    """Return the faster round, with the errors of both and the lower cost."""
+    if before is None:
+        return seen
+    faster = max(before, seen, key=lambda load: load.per_s)
+    return evolve(
+        faster, errors=before.errors + seen.errors, cpu_us=min(before.cpu_us, seen.cpu_us)
+    )
+
+
+def _report(
+    best: dict[tuple[str, str], Load], boots: dict[str, Load], connections: int
+) -> dict[str, Any]:
+    lines = {f"{server:8} {app:10}": each for (server, app), each in best.items()}
+    lines |= {f"{server:8} 500 boots": each for server, each in boots.items()}
+    print(f"{'':20}{'per s':>8}{'p50 ms':>8}{'p99 ms':>8}{'cpu us':>8}{'errors':>8}")
+    for name, each in lines.items():
+        print(
+            f"{name:20}{each.per_s:8}{each.p50_ms:8}{each.p99_ms:8}{each.cpu_us:8}{each.errors:8}"
+        )
+    per_s = {
+        server: round(best[server, "llmao"].per_s / best[server, "litestar"].per_s, 2)
+        for server in SERVERS
+    }
+    cpu = {
+        server: round(best[server, "litestar"].cpu_us / best[server, "llmao"].cpu_us, 2)
+        for server in SERVERS
+    }
+    errors = sum(each.errors for each in lines.values())
+    return {
+        "bench": "box_api",
+        "cpus": os.cpu_count(),
+        "connections": connections,
+        "steady": {f"{server}/{app}": asdict(each) for (server, app), each in best.items()},
+        "boots": {server: asdict(each) for server, each in boots.items()},
+        "llmao_over_litestar": {"per_s": per_s, "cpu": cpu},
+        "target": TARGET,
+        "met": max(*per_s.values(), *cpu.values()) >= TARGET and not errors,
+    }
+
+
+def main() -> None:
+    """Run the whole, or one of the processes it starts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--connections", type=int, default=32, choices=range(1, BOXES))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--serve", choices=APPS, help=argparse.SUPPRESS)
+    parser.add_argument("--server", choices=SERVERS, help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--client", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--burst", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve:
+        uvloop.run(serve(given.serve, given.server, given.port))
+    elif given.client:
+        asked = (
+            burst(given.port)
+            if given.burst
+            else steady(given.port, given.connections, min(given.seconds, 30))
+        )
+        print(json.dumps(asdict(uvloop.run(asked))))
+    else:
+        print(json.dumps(run(given.seconds, given.connections, given.rounds)))
+
+
+if __name__ == "__main__":
+    main()
