@@ -1,0 +1,129 @@
+"""What boxes did at `/vllm/config` and `/vllm/notice`, folded into the box protocol snapshot.
+
+Rule of this file: one event in, one snapshot out, and nothing a stranger sends makes it grow
+without end. Events are what the handler saw; what they mean is decided in reconcile.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from attrs import evolve, frozen
+
+from .snapshots import BoxFetches, BoxProtocol, UnknownHost, WrongKeys
+
+HOSTS_KEPT = 20_000
+UNKNOWN_KEPT = 50
+WRONG_KEYS_KEPT = 50
+RESTARTING_KEPT = 64
+_NEVER = BoxFetches()
+
+
+@frozen
+class Fetch:
+    """A known host asked with a good key.
+
+    host: the name it was answered under, a former one included. handed_out: revision of a GET
+    answered 200, "" for HEAD and 304. applied: the revision the box reported, "" for none.
+    """
+
+    host: str
+    handed_out: str = ""
+    applied: str = ""
+
+
+@frozen
+class Unknown:
+    """A host that no configuration names asked with a good key. host: as looked up."""
+
+    host: str
+
+
+@frozen
+class WrongKey:
+    """Somebody asked with no key or a wrong one.
+
+    peer: address of the connection. claimed_host: its header or forwarded address, "" for none.
+    """
+
+    peer: str
+    claimed_host: str = ""
+
+
+@frozen
+class Restarting:
+    """A known host announced that it restarts these servers. names: process names of its rows."""
+
+    host: str
+    names: tuple[str, ...]
+
+
+BoxEvent = Fetch | Unknown | WrongKey | Restarting
+
+
+def fold(protocol: BoxProtocol, event: BoxEvent, at: float) -> BoxProtocol:
+    """Return the snapshot after one event; `at` is epoch seconds."""
+    match event:
+        case Fetch():
+            return fetched(protocol, event, at)
+        case Unknown():
+            return unknown(protocol, event, at)
+        case WrongKey():
+            return wrong_key(protocol, event, at)
+        case Restarting():
+            return restarting(protocol, event, at)
+
+
+def fetched(protocol: BoxProtocol, fetch: Fetch, at: float) -> BoxProtocol:
+    """Fold one fetch of a known host; it is no longer unknown."""
+    box = protocol.hosts.get(fetch.host, _NEVER)
+    handed = bool(fetch.handed_out)
+    box = BoxFetches(
+        first_handout=at if handed and box.first_handout is None else box.first_handout,
+        last_handout=at if handed else box.last_handout,
+        handed_out=fetch.handed_out or box.handed_out,
+        applied=fetch.applied or box.applied,
+        last_seen=at,
+        restarting=box.restarting,
+    )
+    strangers = tuple(each for each in protocol.unknown if each.host != fetch.host)
+    return BoxProtocol(_with(protocol.hosts, fetch.host, box), strangers, protocol.wrong_keys)
+
+
+def unknown(protocol: BoxProtocol, event: Unknown, at: float) -> BoxProtocol:
+    """Fold one fetch of an unknown host; the newest 50 are kept, newest first."""
+    known = next((each for each in protocol.unknown if each.host == event.host), None)
+    seen = (
+        evolve(known, last_seen=at, count=known.count + 1)
+        if known
+        else UnknownHost(event.host, first_seen=at, last_seen=at, count=1)
+    )
+    others = tuple(each for each in protocol.unknown if each.host != event.host)
+    return evolve(protocol, unknown=(seen, *others)[:UNKNOWN_KEPT])
+
+
+def wrong_key(protocol: BoxProtocol, event: WrongKey, at: float) -> BoxProtocol:
+    """Fold one wrong key, counted per peer and claimed host; the newest 50 are kept."""
+    name = (event.peer, event.claimed_host)
+    counts = {(each.peer, each.claimed_host): each for each in protocol.wrong_keys}
+    before = counts.pop(name).count if name in counts else 0
+    seen = WrongKeys(event.peer, event.claimed_host, count=before + 1, last_seen=at)
+    return evolve(protocol, wrong_keys=(seen, *counts.values())[:WRONG_KEYS_KEPT])
+
+
+def restarting(protocol: BoxProtocol, event: Restarting, at: float) -> BoxProtocol:
+    """Fold one announcement; a name announced again has the newer time."""
+    box = protocol.hosts.get(event.host, _NEVER)
+    names = dict(_newest({**box.restarting, **dict.fromkeys(event.names, at)}.items()))
+    box = evolve(box, last_seen=at, restarting=names)
+    return evolve(protocol, hosts=_with(protocol.hosts, event.host, box))
+
+
+def _newest(announced: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+    return sorted(announced, key=lambda item: item[1], reverse=True)[:RESTARTING_KEPT]
+
+
+def _with(hosts: Mapping[str, BoxFetches], host: str, box: BoxFetches) -> Mapping[str, BoxFetches]:
+    grown = {**hosts, host: box}
+    if len(grown) > HOSTS_KEPT:
+        oldest = min(grown, key=lambda name: grown[name].last_seen or 0.0)
+        del grown[oldest]
+    return grown

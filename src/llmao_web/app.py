@@ -1,0 +1,146 @@
+"""The web application: routes, headers, and the one place where an error becomes an answer.
+
+Rule of this file: it wires and decides nothing. What is shown comes from the desk, and an answer
+to an error tells what to do and never what was inside.
+"""
+
+import http
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+from litestar import Litestar, Request, Response, get
+from litestar.enums import MediaType
+from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
+from litestar.response import Redirect
+from litestar.serialization import encode_json
+from litestar.types import Message, Scope
+
+from llmao_core.config import Config
+from llmao_core.errors import LlmaoError
+
+from .box_api import box_routes
+from .desk import Clock, Desk
+from .pages.models import models_page
+from .pages.render import Renderer
+from .static_files import static_files
+
+LARGEST_BODY_BYTES = 64 * 1024
+SECURITY_HEADERS: Mapping[str, str] = {
+    "content-security-policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "
+        "form-action 'self'; frame-ancestors 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+_ENCODED_HEADERS = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+_SAID = {
+    400: "The request makes no sense.",
+    403: "This is not yours to see.",
+    404: "There is nothing at this address.",
+    405: "This address does not take that method.",
+    413: f"The request is larger than {LARGEST_BODY_BYTES} bytes.",
+    500: "llmao made a mistake; its log says which.",
+}
+_MACHINES = ("/vllm/", "/api/", "/healthz", "/readyz", "/static/")
+
+
+def create_app(desk: Desk, config: Config, clock: Clock) -> Litestar:
+    """Return the application; raises ValueError for a trusted proxy that is no CIDR."""
+    renderer = Renderer(config.fleet.name)
+    return Litestar(
+        route_handlers=[
+            index,
+            healthz,
+            _readyz(desk),
+            models_page(desk, clock, renderer),
+            *box_routes(desk, config.server, clock),
+            static_files(),
+        ],
+        exception_handlers={Exception: _on_error(renderer)},
+        before_send=[_secure],
+        request_max_body_size=LARGEST_BODY_BYTES,
+        openapi_config=None,
+        logging_config=None,
+        debug=False,
+    )
+
+
+@get("/")
+async def index() -> Redirect:
+    """Send people to the page that says most."""
+    return Redirect("/models")
+
+
+@get("/healthz")
+async def healthz() -> Response[dict[str, str]]:
+    """Say that the process runs, and nothing else."""
+    return Response({"status": "ok"}, headers={"cache-control": "no-store"})
+
+
+def _readyz(desk: Desk) -> HTTPRouteHandler:
+    @get("/readyz")
+    async def readyz() -> Response[dict[str, Any]]:
+        """Say whether every configured source was tried once."""
+        ready, reasons = desk.ready()
+        return Response(
+            {"ready": ready, "reasons": list(reasons)},
+            status_code=200 if ready else 503,
+            headers={"cache-control": "no-store"},
+        )
+
+    return readyz
+
+
+async def _secure(message: Message, _scope: Scope) -> None:
+    if message["type"] == "http.response.start":
+        message["headers"] = [*message["headers"], *_ENCODED_HEADERS]
+
+
+def _on_error(
+    renderer: Renderer,
+) -> Callable[[Request[Any, Any, Any], Exception], Response[str]]:
+    log = structlog.get_logger("llmao.web")
+
+    def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[str]:
+        """Turn any exception into JSON for machines or a page for people."""
+        status, message = _explained(error)
+        if status >= 500:
+            log.error("request failed", path=request.url.path, status=status, exc_info=error)
+        headers = {"cache-control": "no-store", **_given_headers(error)}
+        title = http.HTTPStatus(status).phrase
+        if request.method == "HEAD":
+            return Response("", status_code=status, headers=headers)
+        if _wants_page(request):
+            context = {"title": title, "message": message}
+            return renderer.page("error.html.j2", context, status, headers)
+        code = title.lower().replace(" ", "_").replace("-", "_")
+        body = encode_json({"error": {"code": code, "message": message}}).decode()
+        return Response(body, media_type=MediaType.JSON, status_code=status, headers=headers)
+
+    return answer_error
+
+
+def _explained(error: Exception) -> tuple[int, str]:
+    """Return status and sentence; what an unexpected exception says stays in the log."""
+    if isinstance(error, LlmaoError):
+        return 500, str(error)
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    phrase = http.HTTPStatus(status).phrase
+    return status, _SAID.get(status, f"{phrase}.")
+
+
+def _given_headers(error: Exception) -> dict[str, str]:
+    return dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+
+
+def _wants_page(request: Request[Any, Any, Any]) -> bool:
+    if request.url.path.startswith(_MACHINES):
+        return False
+    return "text/html" in request.headers.get("accept", "")

@@ -1,0 +1,30 @@
+"""How often one peer may be wrong before it is told to wait.
+
+Rule of this file: bounded memory, whoever calls; the time is an argument.
+"""
+
+import math
+from collections import OrderedDict
+
+from attrs import define, field
+
+BURST = 10
+REFILL_S = 6.0
+PEERS_KEPT = 4096
+
+
+@define
+class Limit:
+    """A token bucket per peer: 10 at once, then one every 6 s; the 4096 newest peers."""
+
+    _full_at: OrderedDict[str, float] = field(factory=OrderedDict)
+
+    def wait_s(self, peer: str, now: float) -> int:
+        """Count one wrong request; return 0, or the whole seconds to wait. now: monotonic."""
+        full_at = max(self._full_at.pop(peer, now), now) + REFILL_S
+        over_s = full_at - now - BURST * REFILL_S
+        # a refused request costs no token, so that whoever waits as told is heard
+        self._full_at[peer] = full_at - REFILL_S if over_s > 0 else full_at
+        if len(self._full_at) > PEERS_KEPT:
+            self._full_at.popitem(last=False)
+        return math.ceil(over_s) if over_s > 0 else 0

@@ -1,0 +1,162 @@
+"""How llmao logs: structlog for all, JSON lines for machines and readable lines on a terminal.
+
+Rule of this file: no secret gets through. `Secret` objects and Authorization headers are masked
+where they stand, and every finished line is searched for the configured values.
+"""
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TextIO
+from urllib.parse import quote
+
+import attrs
+import structlog
+from litestar.exceptions import SerializationException
+from litestar.serialization import encode_json
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from llmao_core.secret import Secret
+
+MASK = "•••"
+_SHORTEST = 4
+_SHAPES = (r"sk-vllm-[A-Za-z0-9_-]{8,}", r"(?i:\bbearer\s+)[^\s\"',]+")
+_HIDDEN = ("authorization", "proxy-authorization")
+_AUTHORIZATION = min(map(len, _HIDDEN))
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_QUIET = ("httpx", "httpcore", "asyncio", "uvicorn.access")
+
+
+class Mask:
+    """Takes known secret values out of text; learns more of them as configuration is reloaded."""
+
+    def __init__(self) -> None:
+        self._values: set[str] = set()
+        self._pattern = _pattern(self._values)
+
+    def learn(self, source: object) -> None:
+        """Remember every secret in a record such as Config; shorter than 4 characters is none."""
+        for secret in secrets_in(source):
+            self._values |= _spellings(secret.reveal())
+        self._pattern = _pattern(self._values)
+
+    def text(self, text: str) -> str:
+        """Return the text without any secret known."""
+        # a plain search costs a tenth of the pattern, and nearly every line is clean
+        lower = text.lower()
+        if "sk-vllm-" in lower or "bearer" in lower or any(each in text for each in self._values):
+            return self._pattern.sub(MASK, text)
+        return text
+
+
+def secrets_in(source: Any) -> Iterator[Secret]:
+    """Yield every Secret in a tree of records, mappings and sequences."""
+    if isinstance(source, Secret):
+        yield source
+    elif isinstance(source, Mapping):
+        for value in source.values():
+            yield from secrets_in(value)
+    elif isinstance(source, list | tuple | set | frozenset):
+        for value in source:
+            yield from secrets_in(value)
+    elif attrs.has(type(source)):
+        for field in attrs.fields(type(source)):
+            yield from secrets_in(getattr(source, field.name))
+
+
+def configure(mask: Mask, stream: TextIO | None = None, level: int = logging.INFO) -> None:
+    """Set up structlog and the standard library's logging for the whole process.
+
+    stream: standard error when None. Lines are JSON unless the stream is a terminal.
+    """
+    out = stream or sys.stderr
+    render = [*_rendering(terminal=out.isatty()), _masked_by(mask)]
+    shared: list[Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        mask_event,
+    ]
+    structlog.configure(
+        processors=[*shared, *render],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(out),
+        cache_logger_on_first_use=True,
+    )
+    _configure_standard(out, level, shared, render)
+
+
+def _configure_standard(
+    out: TextIO, level: int, shared: list[Processor], render: list[Processor]
+) -> None:
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _rendering(*, terminal: bool) -> list[Processor]:
+    if terminal:
+        plain = structlog.dev.plain_traceback  # the default prints local variables
+        return [structlog.dev.ConsoleRenderer(exception_formatter=plain)]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_json)]
+
+
+def mask_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Mask Secret objects and Authorization headers, however deep they stand."""
+    for name, value in event.items():
+        if type(value) not in _PLAIN or len(name) >= _AUTHORIZATION:
+            event[name] = _masked(name, value)
+    return event
+
+
+def _masked(name: object, value: Any) -> Any:
+    if _is_authorization(name) or isinstance(value, Secret):
+        return MASK
+    if isinstance(value, Mapping):
+        return {str(key): _masked(key, each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        pair = len(value) == 2 and _is_authorization(value[0])
+        return [value[0], MASK] if pair else [_masked("", each) for each in value]
+    return value
+
+
+def _is_authorization(name: object) -> bool:
+    if isinstance(name, bytes):
+        name = name.decode("latin-1")
+    return isinstance(name, str) and len(name) >= _AUTHORIZATION and name.lower() in _HIDDEN
+
+
+def _json(event: EventDict, **given: Any) -> str:
+    """Encode quickly, or with what structlog gives for things that JSON has no word for."""
+    try:
+        return encode_json(event).decode()
+    except SerializationException:
+        return json.dumps(event, **given)
+
+
+def _masked_by(mask: Mask) -> Processor:
+    def mask_line(_logger: WrappedLogger, _method: str, line: Any) -> str:
+        return mask.text(str(line))
+
+    return mask_line
+
+
+def _spellings(value: str) -> set[str]:
+    """Return a value as it stands, in JSON, in a repr and in a URL."""
+    if len(value) < _SHORTEST:
+        return set()
+    as_json = (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
+    return {value, *as_json, repr(value)[1:-1], quote(value, safe="")}
+
+
+def _pattern(values: Iterable[str]) -> re.Pattern[str]:
+    longest_first = sorted(values, key=lambda value: (-len(value), value))
+    return re.compile("|".join([*_SHAPES, *map(re.escape, longest_first)]))

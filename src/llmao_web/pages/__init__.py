@@ -1,0 +1,1 @@
+"""Pages: the view as HTML."""
