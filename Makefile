@@ -1,0 +1,50 @@
+# Every target sets up what it needs; `make help` lists them.
+PY := .venv/bin/python
+READY := .venv/.ready
+SOURCES := src box tests
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-real test-thorough check bench fmt docs
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: $(READY)  ## make .venv with the command llmao in it
+
+$(READY): pyproject.toml
+	@if command -v uv >/dev/null; then \
+	  uv venv -q --allow-existing --python '>=3.11' .venv && uv pip install -q --python $(PY) -e '.[test]'; \
+	else \
+	  python3 -m venv .venv && $(PY) -m pip install -q --disable-pip-version-check -e '.[test]'; \
+	fi
+	@touch $(READY)
+
+demo: $(READY)  ## llmao in front of a simulated fleet, on a loopback port
+	$(PY) -m llmao_web.cli demo
+
+test: $(READY) check  ## the checks and the light tests
+	$(PY) -m pytest -m 'not real and not thorough'
+
+test-real: $(READY)  ## the tests against a real LiteLLM and a real vLLM (installs them)
+	$(PY) -m pytest -m real tests/real
+
+test-thorough: $(READY)  ## the property tests with many examples
+	HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -m 'not real' tests/core
+
+check: $(READY)  ## style, types, import contracts, duplicates, generated documents
+	.venv/bin/ruff check $(SOURCES)
+	.venv/bin/ruff format --check $(SOURCES)
+	.venv/bin/mypy src tests
+	.venv/bin/lint-imports --no-cache
+	.venv/bin/pylint --recursive=y src box
+	$(PY) -m llmao_core.testing.render --check
+
+bench: $(READY)  ## every benchmark; the figures go into docs/performance.md by hand
+	for bench in tests/bench/bench_*.py; do $(PY) $$bench || exit 1; done
+
+docs: $(READY)  ## render the generated documents anew
+	$(PY) -m llmao_core.testing.render --write
+
+fmt: $(READY)  ## format, and fix what can be fixed
+	.venv/bin/ruff check --fix $(SOURCES)
+	.venv/bin/ruff format $(SOURCES)
