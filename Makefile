@@ -4,7 +4,7 @@ READY := .venv/.ready
 SOURCES := src box tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real test-thorough check bench fmt docs
+.PHONY: help setup demo lab test test-real test-thorough check bench fmt docs
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -21,6 +21,9 @@ $(READY): pyproject.toml
 
 demo: $(READY)  ## llmao in front of a simulated fleet, on a loopback port
 	$(PY) -m llmao_web.cli demo
+
+lab: $(READY)  ## a real LiteLLM and a real vLLM with a tiny model, on loopback, until Ctrl-C
+	$(PY) -m tests.real.lab up
 
 test: $(READY) check  ## the checks and the light tests
 	$(PY) -m pytest -m 'not real and not thorough'

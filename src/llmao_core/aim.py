@@ -23,7 +23,6 @@ IDENTITY_EVERY = 10
 CANARY_AGAIN_S = 15.0
 HUNG_AGAIN_S = 60.0
 OPEN_AGAIN_S = 3600.0
-_ALIVE = (SignalKind.OK, SignalKind.BUSY)
 
 
 def probe_specs(
@@ -73,11 +72,19 @@ def _spec(draft: Draft, target: Target, deployment: Deployment, scene: Scene) ->
     if draft.aim and draft.aim.target == target:
         canaries, canary_due = _canaries(draft, seen, scene)
         open_due = _open_due(seen, scene)
-    elif suspect_hung(seen, scene.fleet):
+    elif seen.hung or suspect_hung(seen, scene.fleet):
         canaries, canary_due = _hung_canaries(seen, scene)
     return ProbeSpec(
-        target, deployment.bearer, deployment.served, deployment.mode, due_at,
-        _identity_due(seen), _metrics_due(seen, due_at, scene), canaries, canary_due, open_due,
+        target,
+        deployment.bearer,
+        deployment.served,
+        deployment.mode,
+        due_at,
+        _identity_due(seen),
+        _metrics_due(seen, due_at, scene),
+        canaries,
+        canary_due,
+        open_due,
     )
 
 
@@ -99,9 +106,13 @@ def _due_at(seen: Seen, scene: Scene) -> float:
 
 
 def _identity_due(seen: Seen) -> bool:
-    return (
-        not seen.identity or seen.kind not in _ALIVE or seen.checked + 1 >= IDENTITY_EVERY
-    )
+    """Tell whether to ask who answers: until it is proven, and every tenth time it is ok.
+
+    A suspect that has only timed out is still proven, and is not asked: a busy engine is slow
+    with that, too, and its counters, which show that it works, would not be read.
+    """
+    tenth = seen.kind is SignalKind.OK and seen.checked + 1 >= IDENTITY_EVERY
+    return not seen.identity or tenth
 
 
 def _metrics_due(seen: Seen, due_at: float, scene: Scene) -> bool:
@@ -113,13 +124,13 @@ def _metrics_due(seen: Seen, due_at: float, scene: Scene) -> bool:
 
 
 def _canaries(draft: Draft, seen: Seen, scene: Scene) -> tuple[int, float | None]:
-    if suspect_hung(seen, scene.fleet):
+    if seen.hung or suspect_hung(seen, scene.fleet):
         return _hung_canaries(seen, scene)
     if not _wants_proof(draft, seen, scene):
         return 0, None
     asked = seen.canary_at
-    again = asked is None or asked < proof_since(draft.known) or (
-        scene.now - asked >= CANARY_AGAIN_S
+    again = (
+        asked is None or asked < proof_since(draft.known) or (scene.now - asked >= CANARY_AGAIN_S)
     )
     return (1, scene.now) if again else (0, None)
 
@@ -136,9 +147,12 @@ def _wants_proof(draft: Draft, seen: Seen, scene: Scene) -> bool:
 
 
 def _hung_canaries(seen: Seen, scene: Scene) -> tuple[int, float | None]:
-    asked = seen.canary_at
-    again = asked is None or seen.silent_since is None or asked < seen.silent_since or (
-        scene.now - asked >= HUNG_AGAIN_S
+    """Ask a hung engine again, too: without its row no traffic can show that it moves."""
+    asked, silent_since = seen.canary_at, seen.silent_since
+    again = (
+        asked is None
+        or (silent_since is not None and asked < silent_since)
+        or scene.now - asked >= HUNG_AGAIN_S
     )
     return (scene.fleet.health_fail_threshold, scene.now) if again else (0, None)
 

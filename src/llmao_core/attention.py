@@ -5,11 +5,9 @@ many it would otherwise take. An item's id is the same for as long as the troubl
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from attrs import evolve
 
-from .actions import ActionKind, Write
 from .draft import Draft
 from .errors import Trouble
 from .facts import Gate, Want
@@ -17,7 +15,6 @@ from .history import Canary, History
 from .intended import Intended
 from .join import Joined
 from .placement import Found, Places
-from .plan import Action, Hold
 from .records import (
     AttentionItem,
     Availability,
@@ -31,17 +28,15 @@ from .records import (
 )
 from .scene import Scene
 from .snapshots import Snapshots
+from .waiting import failing_writes, held, item, needing_people
 
-UNANSWERED_S = 120.0
-SHOWN = 20
-_DOWN = (Lifecycle.UNHEALTHY, Lifecycle.STALLED, Lifecycle.REJECTED, Lifecycle.FOREIGN,
-         Lifecycle.WRONG_MODEL)
-
-
-def item(kind: ItemKind, sentence: str, subject: str = "", **more: Any) -> AttentionItem:
-    """Return an item whose id is its kind and subject."""
-    made = AttentionItem(f"{kind.value}:{subject}" if subject else kind.value, kind, sentence)
-    return evolve(made, **more)
+_DOWN = (
+    Lifecycle.UNHEALTHY,
+    Lifecycle.STALLED,
+    Lifecycle.REJECTED,
+    Lifecycle.FOREIGN,
+    Lifecycle.WRONG_MODEL,
+)
 
 
 def attention(
@@ -56,11 +51,11 @@ def attention(
     """Return every item of this pass, what hurts callers first; `since` from history."""
     found = [
         *source_items(snapshots),
-        *_held(drafts, scene),
+        *held(drafts, scene),
         *_models(models),
         *_records(records),
-        *_writes(scene),
-        *_actions(drafts),
+        *failing_writes(scene),
+        *needing_people(drafts),
         *_vanished(scene, history),
         *_boxes(scene),
         *_hosts(scene.intended, places, history),
@@ -87,7 +82,7 @@ _LITELLM = {
     ),
     "Unreachable": (
         ItemKind.LITELLM_UNREACHABLE,
-        "LiteLLM cannot be reached: check that it runs, and litellm.base_url. Routes stay as they are.",
+        "LiteLLM cannot be reached: check that it runs, and litellm.base_url. Routes stay.",
     ),
 }
 NO_DATABASE = "litellm_no_database"
@@ -123,122 +118,6 @@ def _source(name: str, trouble: Trouble) -> AttentionItem:
     return item(ItemKind.SOURCE_TROUBLE, sentence, name, evidence=evidence)
 
 
-# ---- actions that wait
-
-
-def _held(drafts: Sequence[Draft], scene: Scene) -> Iterator[AttentionItem]:
-    by_hold: dict[Hold, list[Draft]] = {}
-    for draft in drafts:
-        if draft.action is not None and not draft.action.released_by:
-            by_hold.setdefault(draft.action.hold, []).append(draft)
-    if reached := by_hold.get(Hold.LITELLM_REACHES):
-        yield item(
-            ItemKind.CANNOT_REACH,
-            f"llmao cannot reach {_count(reached, 'server')} that LiteLLM reaches: their routes "
-            "stay. Check the network between llmao and these boxes.",
-            evidence=_names(reached), button="run",
-        )
-    waiting = [one for one in by_hold.get(Hold.WITNESS, ()) if _unanswered(one, scene)]
-    if waiting:
-        yield item(
-            ItemKind.WITNESS_MISSING,
-            f"{_count(waiting, 'server')} fail, and nothing else can say whether llmao lost its "
-            "own network: their routes stay until somebody releases them.",
-            evidence=_names(waiting), button="run",
-        )
-    if braked := by_hold.get(Hold.BRAKE):
-        yield item(
-            ItemKind.BRAKE_ON,
-            f"The brake holds {_count(braked, 'removal')}: too large a part of the fleet at once. "
-            "Release it if this is meant.",
-            evidence=_names(braked), button="release",
-        )
-    for draft in by_hold.get(Hold.NOT_KEPT, ()):
-        yield _not_kept(draft)
-
-
-def _unanswered(draft: Draft, scene: Scene) -> bool:
-    """Tell whether a second opinion is overdue; one that cannot be asked for is, too."""
-    row = draft.row
-    asked = scene.health.body.asked.get(row.id) if scene.health and row else None
-    seen = draft.row_seen
-    began = asked.asked_at if asked else (seen.first_fail if seen else None)
-    return began is not None and scene.now - began > UNANSWERED_S
-
-
-def _not_kept(draft: Draft) -> AttentionItem:
-    fields = ", ".join(draft.difference.fields)
-    if draft.row is not None and not draft.row.live:
-        return item(
-            ItemKind.NOT_LIVE,
-            f"LiteLLM saved {draft.entry.key} and does not serve it: look in LiteLLM's log for "
-            "why it cannot load the deployment.",
-            str(draft.entry.key), key=draft.entry.key,
-        )
-    return item(
-        ItemKind.NOT_KEPT,
-        f"LiteLLM does not keep {fields} of {draft.entry.key}: it was written twice and read "
-        "back different. llmao has stopped; correct models.yaml or LiteLLM.",
-        str(draft.entry.key), key=draft.entry.key,
-    )
-
-
-def _actions(drafts: Iterable[Draft]) -> Iterator[AttentionItem]:
-    for draft in drafts:
-        action = draft.action
-        if action is None or action.hold is not Hold.NOT_HELD or action.released_by:
-            continue
-        if action.policy == "needs_human":
-            yield item(
-                ItemKind.NEEDS_HUMAN, f"{_verb(action)} waits for you: {action.reason}",
-                f"{action.kind.value}:{action.key}", key=action.key, evidence=action.evidence,
-                button="run", action=action.kind,
-            )
-
-
-_VERBS = {
-    ActionKind.ADD_LITELLM: "Adding",
-    ActionKind.UPDATE_LITELLM: "Updating",
-    ActionKind.REPLACE_LITELLM: "Replacing",
-    ActionKind.DELETE_LITELLM: "Removing",
-    ActionKind.DELETE_DUPLICATE: "Removing a duplicate of",
-    ActionKind.PRUNE_ORPHAN: "Pruning",
-    ActionKind.REBOOT_BOX: "Rebooting",
-}
-
-
-def _verb(action: Action) -> str:
-    return f"{_VERBS[action.kind]} {action.key}"
-
-
-def _count(drafts: Sequence[Draft], noun: str) -> str:
-    return f"{len(drafts)} {noun}" if len(drafts) == 1 else f"{len(drafts)} {noun}s"
-
-
-def _names(drafts: Sequence[Draft]) -> tuple[str, ...]:
-    names = [f"{one.entry.key}: {one.action.reason if one.action else ''}" for one in drafts]
-    rest = len(names) - SHOWN
-    return (*names[:SHOWN], f"and {rest} more") if rest > 0 else tuple(names)
-
-
-def _writes(scene: Scene) -> Iterator[AttentionItem]:
-    failing = [one for one in scene.writes.values() if one.failures and one.outcome]
-    for write in sorted(failing, key=lambda one: str(one.key)):
-        yield item(
-            ItemKind.WRITE_FAILED, write_trouble(write, scene.now), str(write.key), key=write.key
-        )
-
-
-def write_trouble(write: Write, now: float) -> str:
-    """Return what is wrong with a write, as one sentence for pages and log."""
-    times = "once" if write.failures == 1 else f"{write.failures} times"
-    said = write.outcome.said if write.outcome else "no answer"
-    wait = ""
-    if write.next_try is not None and write.next_try > now:
-        wait = f"; next try in {write.next_try - now:.0f} s"
-    return f"{_VERBS[write.kind]} {write.key} failed {times}: {said}{wait}."
-
-
 # ---- models, records
 
 
@@ -247,7 +126,8 @@ def _models(models: Iterable[ModelView]) -> Iterator[AttentionItem]:
         if model.availability is Availability.UNAVAILABLE and model.keys:
             yield item(
                 ItemKind.MODEL_UNAVAILABLE,
-                f"Nobody can call {model.name}: {model.summary}.", model.name,
+                f"Nobody can call {model.name}: {model.summary}.",
+                model.name,
             )
 
 
@@ -257,32 +137,52 @@ def _records(records: Iterable[Record]) -> Iterator[AttentionItem]:
         wanted = record.kind in (Kind.INTENDED, Kind.DISCOVERED)
         if wanted and record.lifecycle in _DOWN and not record.drained:
             yield item(
-                ItemKind.DOWN, f"{key} is {record.lifecycle.value}: {_why(record)}", str(key),
-                key=key, host=record.host, evidence=record_evidence(record),
+                ItemKind.DOWN,
+                f"{key} is {record.lifecycle.value}: {_why(record)}",
+                str(key),
+                key=key,
+                host=record.host,
+                evidence=record_evidence(record),
             )
         elif record.kind is Kind.DISCOVERED:
             yield item(
                 ItemKind.DISCOVERED,
                 f"{key} serves on a box that is not in fleet.hosts: add it there to keep it.",
-                str(key), key=key, host=record.host,
+                str(key),
+                key=key,
+                host=record.host,
             )
         elif record.kind is Kind.ORPHAN and record.signal.kind in (SignalKind.OK, SignalKind.BUSY):
             yield item(
                 ItemKind.ORPHAN_SERVING,
                 f"{key} is in LiteLLM and serves, and nothing intends it: add it to fleet.hosts "
-                "or remove it.", str(key), key=key,
+                "or remove it.",
+                str(key),
+                key=key,
+            )
+        elif record.kind is Kind.ORPHAN and not record.host:
+            yield item(
+                ItemKind.ORPHAN_SERVING,
+                f"{key} is in LiteLLM and nothing intends it; no probe can tell "
+                "whether it serves. Add it to models.yaml, or remove it.",
+                str(key),
+                key=key,
             )
         if record.proof:
             yield item(
                 ItemKind.NOT_PROVEN,
                 f"{key} answers and has not proven {record.proof}: it is not in LiteLLM yet.",
-                str(key), key=key, host=record.host,
+                str(key),
+                key=key,
+                host=record.host,
             )
         if Badge.BEARER_PENDING in record.badges:
             yield item(
                 ItemKind.BEARER_PENDING,
                 f"{key} still runs the previous bearer: let its box fetch its configuration again.",
-                str(key), key=key, host=record.host,
+                str(key),
+                key=key,
+                host=record.host,
             )
 
 
@@ -292,24 +192,33 @@ def _why(record: Record) -> str:
 
 def record_evidence(record: Record) -> tuple[str, ...]:
     """Return what led to a record's lifecycle, in lines."""
-    lines = [f"signal: {record.signal.kind.value} {record.signal.detail}".strip(),
-             f"rule: {record.rule}", f"failures in a row: {record.fails}"]
+    lines = [
+        f"signal: {record.signal.kind.value} {record.signal.detail}".strip(),
+        f"rule: {record.rule}",
+        f"failures in a row: {record.fails}",
+    ]
     if record.litellm_said:
         lines.append(f"LiteLLM says: {record.litellm_said}")
     return tuple(lines)
+
+
+def rows_left(history: History, scene: Scene) -> frozenset[str]:
+    """Return the ids of our rows as last seen, without those we removed ourselves."""
+    removed = {one for one, write in scene.writes.items() if write.kind.removes}
+    return history.our_rows - removed if removed else history.our_rows
 
 
 def _vanished(scene: Scene, history: History) -> Iterator[AttentionItem]:
     """Yield an item when all rows of ours are gone at once: an upgrade, an emptied table."""
     if scene.deployments is None or len(history.our_rows) < 2:
         return
-    present = {row.id for row in scene.deployments.body.rows}
-    ours_gone = not history.our_rows & present
-    by_us = {one for one in history.our_rows if one in scene.writes}
-    if ours_gone and by_us != history.our_rows:
+    rows, fleet = scene.deployments.body.rows, scene.fleet.name
+    if any(row.in_db and row.fleet == fleet for row in rows):
+        return
+    if len(ours := rows_left(history, scene)) >= 2:
         yield item(
             ItemKind.ROWS_VANISHED,
-            f"All {len(history.our_rows)} deployments of ours vanished from LiteLLM at once: they "
+            f"All {len(ours)} deployments of ours vanished from LiteLLM at once: they "
             "are put back. Was its database emptied or upgraded?",
         )
 
@@ -323,7 +232,9 @@ def _boxes(scene: Scene) -> Iterator[AttentionItem]:
             ItemKind.UNKNOWN_HOST,
             f"{unknown.host} asks for a configuration with the fleet key and is not in "
             "fleet.hosts: approve it with its models, or add it there.",
-            unknown.host, host=unknown.host, button="approve",
+            unknown.host,
+            host=unknown.host,
+            button="approve",
             evidence=(f"asked {unknown.count} times",),
         )
     for wrong in scene.protocol.wrong_keys:
@@ -332,7 +243,8 @@ def _boxes(scene: Scene) -> Iterator[AttentionItem]:
             ItemKind.WRONG_KEY,
             f"{wrong.peer} asks with a wrong fleet key{claimed}: if it is a box of ours, its "
             "template holds an old key.",
-            wrong.peer, evidence=(f"asked {wrong.count} times",),
+            wrong.peer,
+            evidence=(f"asked {wrong.count} times",),
         )
 
 
@@ -344,7 +256,9 @@ def _hosts(intended: Intended, places: Places, history: History) -> Iterator[Att
             yield item(
                 ItemKind.REMOVE_HOST,
                 f"Remove {name} from fleet.hosts: {known.provider or 'its provider'} no longer "
-                "lists it.", name, host=name,
+                "lists it.",
+                name,
+                host=name,
             )
         if place.ambiguous:
             yield _ambiguous(name, place.colliding, place.taken_by)
@@ -369,7 +283,9 @@ def foreign_items(entries: Iterable[Joined]) -> Iterator[AttentionItem]:
             yield item(
                 ItemKind.YAML_ROW,
                 f"LiteLLM's own config file has {entry.key}, too: llmao cannot manage that row. "
-                "Remove it from the file.", str(entry.key), key=entry.key,
+                "Remove it from the file.",
+                str(entry.key),
+                key=entry.key,
             )
 
 
@@ -380,6 +296,6 @@ def not_proven(draft: Draft, lacking: str) -> str:
     if draft.facts.gate is not Gate.OPEN or draft.life is not Lifecycle.HEALTHY:
         return ""
     seen = draft.aim.seen if draft.aim else None
-    if seen is None or seen.canary not in (Canary.FAILED,):
+    if seen is None or seen.canary is not Canary.FAILED:
         return lacking if seen and seen.open_paths else ""
     return f"{lacking} ({seen.canary_said})" if seen.canary_said else lacking

@@ -4,7 +4,7 @@ Rule of this file: a badge is read off what is known of one key; those that comp
 each other come last, in `across`.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from attrs import evolve
@@ -20,22 +20,22 @@ from .scene import Scene
 from .signal import suspect_hung
 
 _SHOULD_BE_ROUTED = (Lifecycle.HEALTHY, Lifecycle.CONFIGURED)
+_NOT_BOXES = (Kind.COMMERCIAL, Kind.FOREIGN)
 _WANTED = (Want.INTENDED, Want.COMMERCIAL, Want.DISCOVERED)
 
 
 def badges(draft: Draft, litellm: LitellmSignal, behind: bool, scene: Scene) -> tuple[Badge, ...]:
     """Return the badges of one key, in the order of the closed list."""
-    found = set(draft.difference.badges)
-    found.update(_of_rows(draft))
+    found = [*draft.difference.badges, *_of_rows(draft)]
     if draft.entry.place.ambiguous:
-        found.add(Badge.AMBIGUOUS)
+        found.append(Badge.AMBIGUOUS)
     if behind:
-        found.add(Badge.REVISION_BEHIND)
+        found.append(Badge.REVISION_BEHIND)
     if draft.aim is not None:
-        found.update(_of_box(draft, draft.aim, litellm, scene))
+        found += _of_box(draft, draft.aim, litellm, scene)
     if draft.life is Lifecycle.WRONG_MODEL:
-        found.add(Badge.WRONG_MODEL)
-    return in_order(found)
+        found.append(Badge.WRONG_MODEL)
+    return in_order(set(found)) if found else ()
 
 
 def in_order(found: set[Badge]) -> tuple[Badge, ...]:
@@ -47,12 +47,12 @@ def _of_rows(draft: Draft) -> Iterator[Badge]:
     facts, entry = draft.facts, draft.entry
     if facts.route is Route.NONE:
         unrouted = facts.want in _WANTED and draft.life in _SHOULD_BE_ROUTED
-        if unrouted and facts.gate not in (Gate.BLIND, Gate.LEAVING):
+        if unrouted and facts.gate not in (Gate.BLIND, Gate.PENDING, Gate.LEAVING):
             yield Badge.INTENDED_NOT_IN_LITELLM
         return
     if entry.kind is Kind.ORPHAN:
         yield Badge.LITELLM_ONLY
-    if facts.route is Route.SEVERAL or any(row.in_db for row in entry.copies):
+    if facts.route is Route.SEVERAL or (entry.copies and any(row.in_db for row in entry.copies)):
         yield Badge.DUPLICATE
     if facts.base is Base.ELSEWHERE and draft.row is not None:
         listens = draft.row.base == normalise_base(entry.key.base)
@@ -97,22 +97,23 @@ def _of_server(seen: Seen, aim: Aim, scene: Scene) -> Iterator[Badge]:
         yield Badge.HUNG
     if seen.canary is Canary.DECLINED:
         yield Badge.CANARY_REFUSED
-    if served and seen.counters and seen.counters.kv_tokens and (
-        served > seen.counters.kv_tokens
-    ):
+    if served and seen.counters and seen.counters.kv_tokens and (served > seen.counters.kv_tokens):
         yield Badge.OVERSIZED
 
 
 def across(records: Sequence[Record]) -> tuple[Record, ...]:
     """Return the records with the badges that compare keys: uneven pools, one server twice."""
-    boxes = [one for one in records if one.dialable and one.kind is not Kind.COMMERCIAL]
-    shared = Counter(base for base, _ in {(one.dialable, one.key.base) for one in boxes})
+    first: dict[str, str] = {}
+    twice = set()
+    for one in records:
+        if one.dialable and one.kind not in _NOT_BOXES:
+            if first.setdefault(one.dialable, one.key.base) != one.key.base:
+                twice.add(one.dialable)
     lengths: dict[str, set[int]] = defaultdict(set)
     for one in records:
         if one.lifecycle is Lifecycle.HEALTHY and one.max_model_len:
             lengths[one.key.model].add(one.max_model_len)
     uneven = {model for model, seen in lengths.items() if len(seen) > 1}
-    twice = {base for base, count in shared.items() if count > 1}
     if not uneven and not twice:
         return tuple(records)
     return tuple(_with(one, uneven, twice) for one in records)
@@ -120,10 +121,12 @@ def across(records: Sequence[Record]) -> tuple[Record, ...]:
 
 def _with(record: Record, uneven: set[str], twice: set[str]) -> Record:
     found = set(record.badges)
-    if record.key.model in uneven and record.lifecycle is Lifecycle.HEALTHY and (
-        record.max_model_len
+    if (
+        record.key.model in uneven
+        and record.lifecycle is Lifecycle.HEALTHY
+        and (record.max_model_len)
     ):
         found.add(Badge.POOL_UNEVEN)
-    if record.dialable in twice and record.kind is not Kind.COMMERCIAL:
+    if record.dialable in twice and record.kind not in _NOT_BOXES:
         found.add(Badge.SAME_SERVER)
     return record if len(found) == len(record.badges) else evolve(record, badges=in_order(found))

@@ -29,7 +29,7 @@ from .intended import Deployment
 from .join import Joined
 from .records import Kind, Lifecycle, LitellmSignal, SignalKind
 from .scene import Scene
-from .snapshots import Target
+from .snapshots import Opinion, Target
 
 REJECTED_PASSES = 3
 ORPHAN_PASSES = 3
@@ -38,7 +38,7 @@ MAX_OKS = 32
 
 @frozen
 class Aim:
-    """Which bearer is the one to go by: target, what probes have shown there, and its deployment."""
+    """Which bearer is the one to go by: its target, what probes showed there, its deployment."""
 
     deployment: Deployment
     target: Target | None
@@ -68,7 +68,11 @@ def aim_of(entry: Joined, known: KeyHistory, targets: Watch) -> Aim | None:
 
 def litellm_signal(entry: Joined, scene: Scene) -> LitellmSignal:
     """Return what LiteLLM's own check says of the row, if it is recent."""
-    opinion = scene.opinion(entry.rows[0].id) if entry.rows else None
+    return said(scene.opinion(entry.rows[0].id) if entry.rows else None)
+
+
+def said(opinion: Opinion | None) -> LitellmSignal:
+    """Return an opinion as a signal."""
     if opinion is None:
         return LitellmSignal.UNKNOWN
     return LitellmSignal.UP if opinion.healthy else LitellmSignal.DOWN
@@ -90,10 +94,7 @@ def life_facts(
     addresses: frozenset[str],
 ) -> LifeFacts:
     """Return what decides the lifecycle of a key."""
-    if aim is None:
-        evidence = _BY_LITELLM[litellm]
-    else:
-        evidence = _evidence(aim.seen, scene)
+    evidence = _BY_LITELLM[litellm] if aim is None else _evidence(aim.seen, scene)
     return LifeFacts(
         evidence,
         _served(known),
@@ -175,7 +176,7 @@ def plan_facts(
         at_row(known, targets, scene, displaced=entry.displaced),
         _base(entry, known, aim),
         difference.drift if difference is not EQUAL else EQUAL.drift,
-        _ready(entry, known, aim, scene),
+        _ready(known, aim, scene, routed=bool(entry.rows)),
         _passes(row_known, scene, history) if orphan else Passes.EARLY,
     )
 
@@ -257,15 +258,21 @@ def api_base(deployment: Deployment, url: str) -> str:
     return deployment.api_base if deployment.provider else f"{url}/v1"
 
 
-def _ready(entry: Joined, known: KeyHistory, aim: Aim | None, scene: Scene) -> Ready:
+def _ready(known: KeyHistory, aim: Aim | None, scene: Scene, *, routed: bool) -> Ready:
     seen = aim.seen if aim else None
-    if aim is None or seen is None or seen.kind is not SignalKind.OK or scene.stale(seen):
+    if aim is None or seen is None or not known.dialable or scene.stale(seen):
         return Ready.NO
-    if seen.fails or not known.dialable:
+    if seen.kind is SignalKind.BUSY:
+        return Ready.ALIVE if seen.identity else Ready.NO
+    if seen.kind is not SignalKind.OK:
         return Ready.NO
-    proven = (
-        seen.identity and seen.oks >= required_oks(known) and not lacks_proof(known, aim, scene)
-    )
+    # An address may have a new tenant: without identity nothing is written there.
+    if not seen.identity:
+        return Ready.ALIVE
+    # What has a row needs no proof any more; only an add asks for it.
+    if routed:
+        return Ready.OK
+    proven = seen.oks >= required_oks(known) and not lacks_proof(known, aim, scene)
     return Ready.PROVEN if proven else Ready.OK
 
 
@@ -290,10 +297,9 @@ def lacks_proof(known: KeyHistory, aim: Aim, scene: Scene) -> str:
 
 def proof_since(known: KeyHistory) -> float:
     """Return from when a canary counts: the last hand-out, removal or announced restart."""
-    moments = [at for at in (known.last_handout, known.broken, *known.removals) if at is not None]
+    single = (known.last_handout, known.broken, known.excused)
+    moments = [at for at in (*single, *known.removals) if at is not None]
     return max(moments, default=float("-inf"))
-
-
 
 
 def _passes(row_known: RowHistory | None, scene: Scene, history: History) -> Passes:

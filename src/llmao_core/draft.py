@@ -27,7 +27,10 @@ _WRITES = (ActionKind.ADD_LITELLM, ActionKind.UPDATE_LITELLM, ActionKind.REPLACE
 
 @frozen
 class Draft:
-    """One key on its way through a pass: what is known, what was decided by which rules."""
+    """One key on its way through a pass: what is known, what was decided by which rules.
+
+    row_seen: what probes have shown at the row's own address.
+    """
 
     entry: Joined
     known: KeyHistory
@@ -40,16 +43,12 @@ class Draft:
     life_rule: LifeRule
     row_known: RowHistory | None = None
     host_known: HostHistory | None = None
+    row_seen: Seen | None = None
     action: Action | None = None
 
     @property
     def row(self) -> Row | None:
         return self.entry.rows[0] if self.entry.rows else None
-
-    @property
-    def row_seen(self) -> Seen | None:
-        """Return what probes have shown at the row's own address."""
-        return self.known.seen.get(self.targets.rows[0]) if self.targets.rows else None
 
     @property
     def at_row(self) -> AtRow:
@@ -140,7 +139,10 @@ def _shown(fact: Any) -> str:
 
 def _digest(draft: Draft, target: str) -> str:
     parts = (
-        draft.rule.name, str(draft.entry.key), target, draft.known.instance_id,
+        draft.rule.name,
+        str(draft.entry.key),
+        target,
+        draft.known.instance_id,
         *(_shown(fact) for fact in draft.facts),
     )
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

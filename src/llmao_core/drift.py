@@ -4,14 +4,18 @@ Rule of this file: only fields llmao wrote are compared, and only those LiteLLM 
 the rest is covered by the hash of what was written.
 """
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from .config import Json
 from .facts import Drift
 from .intended import Body, Deployment
 from .records import Badge
 from .snapshots import Row
 
-_SECRET_WORDS = ("key", "secret", "token", "password", "credential", "authorization", "headers")
+_SECRET_WORDS = (
+    "key", "secret", "token", "password", "credential", "auth", "access", "certificate", "cookie",
+    "fingerprint", "private", "tenancy", "headers",
+)  # fmt: skip
 NOT_LIVE_TRIES = 2
 
 
@@ -27,12 +31,8 @@ class Difference:
 EQUAL = Difference()
 
 
-def compare(row: Row, deployment: Deployment, body: Body, kept_wrong: int) -> Difference:
-    """Return how a row differs from a body, its address left aside.
-
-    kept_wrong: confirmed writes that read back different; a row that is still not live after
-    NOT_LIVE_TRIES of them is made anew.
-    """
+def compare(row: Row, deployment: Deployment, body: Body) -> Difference:
+    """Return how a row differs from a body, its address left aside."""
     fields, badges = [], []
     if not row.fleet or row.llmao_key != deployment.key.base or row.model_name != body.model_name:
         fields.append("stamp" if row.model_name == body.model_name else "model_name")
@@ -52,31 +52,47 @@ def compare(row: Row, deployment: Deployment, body: Body, kept_wrong: int) -> Di
     if not fields:
         return EQUAL
     gone = _must_go(row, body)
-    anew = bool(gone) or (not row.live and kept_wrong >= NOT_LIVE_TRIES)
-    drift = Drift.MUST_GO if anew else Drift.DIFFERS
+    drift = Drift.MUST_GO if gone else Drift.DIFFERS
     return Difference(drift, tuple(gone or fields), tuple(badges))
 
 
+def tried(difference: Difference, row: Row, kept_wrong: int) -> Difference:
+    """Return the difference after so many confirmed writes that read back different.
+
+    A row that is still not live after NOT_LIVE_TRIES of them must be made anew.
+    """
+    if row.live or kept_wrong < NOT_LIVE_TRIES:
+        return difference
+    return evolve(difference, drift=Drift.MUST_GO)
+
+
 def _differing(row: Row, body: Body) -> list[str]:
-    wrong = []
     params = row.params
+    # Nearly always all is as it was written; a subset of items is told at the speed of C.
+    if body.litellm_params.items() <= params.items() and (
+        body.model_info.items() <= row.info.items()
+    ):
+        return []
+    wrong = []
     for name, value in body.litellm_params.items():
-        if params.get(name) != value and value is not None and not _hidden(name):
+        if params.get(name) != value and value is not None and not _hidden(name, params):
             wrong.append(name)
     info = row.info
     for name, value in body.model_info.items():
-        if info.get(name) != value and value is not None and name not in _NOT_COMPARED:
+        if info.get(name) == value or value is None or name in _NOT_COMPARED:
+            continue
+        if not _hidden(name, info):
             wrong.append(name)
     return wrong
 
 
 # The id is the row's own where a row was adopted; the hash has its own comparison.
-_NOT_COMPARED = frozenset({"id", "llmao_hash", "llmao_key", "llmao_fleet"})
+_NOT_COMPARED = frozenset({"id", "llmao_hash", "llmao_key", "llmao_fleet", "llmao_fields"})
 
 
-def _hidden(name: str) -> bool:
-    """Tell whether LiteLLM hides or masks a parameter because of its name."""
-    return any(word in name.lower() for word in _SECRET_WORDS)
+def _hidden(name: str, read: Json) -> bool:
+    """Tell whether a field may be missing because LiteLLM hides it for its name."""
+    return name not in read and any(word in name.lower() for word in _SECRET_WORDS)
 
 
 def _must_go(row: Row, body: Body) -> list[str]:

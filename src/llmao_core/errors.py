@@ -45,7 +45,9 @@ class Problem:
         head = "warning: " if self.warning else ""
         where = f" ({self.path})" if self.path else ""
         remedy = f" {self.remedy}" if self.remedy else ""
-        return f"{place}: {head}{self.what}{where}{remedy}" if place else f"{head}{self.what}{remedy}"
+        return (
+            f"{place}: {head}{self.what}{where}{remedy}" if place else f"{head}{self.what}{remedy}"
+        )
 
 
 class LlmaoError(Exception):

@@ -131,11 +131,12 @@ class Drift(Fact):
 
 
 class Ready(Fact):
-    """Whether the last probe was ok with exactly the base and bearer to be written."""
+    """Whether the last probe was ok, and ours, with exactly the base and bearer to be written."""
 
-    NO = "not ok"
+    NO = "neither ok nor busy"
+    ALIVE = "busy, or ok and not yet known to be ours"
     OK = "ok"
-    PROVEN = "ok, and proven to do work"
+    PROVEN = "ok, and proven to do work, for an add"
 
 
 class Passes(Fact):

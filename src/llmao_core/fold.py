@@ -3,7 +3,8 @@
 Rule of this file: nothing here decides; counters move only because something new was seen.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Mapping
 
 from attrs import evolve, frozen
 
@@ -18,6 +19,7 @@ from .snapshots import BoxFetches, Row, Target
 
 HOUR_S = 3600.0
 _EARLY_S = 0.001
+_EVER = -math.inf
 _EMPTY = KeyHistory()
 _NO_FETCHES = BoxFetches()
 
@@ -40,11 +42,8 @@ def watch(entry: Joined, url: str) -> Watch:
         return _NOTHING
     main = Target(url, deployment.bearer_id) if url else None
     older = deployment.previous
-    return Watch(
-        main,
-        Target(url, older.bearer_id) if url and older else None,
-        tuple(Target(row.base, row_bearer(row, deployment)) for row in entry.rows if row.base),
-    )
+    rows = [Target(row.base, row_bearer(row, deployment)) for row in entry.rows if row.base]
+    return Watch(main, Target(url, older.bearer_id) if url and older else None, tuple(rows))
 
 
 _NOTHING = Watch(None, None, ())
@@ -65,60 +64,84 @@ def fold_key(
     known = old or _EMPTY
     instance = host.instance_id if host else ""
     if known.instance_id and instance and instance != known.instance_id:
-        known = KeyHistory(removals=known.removals, reset=True)
-    url = dialable(entry, known.dialable, reset=known.reset, no_listing=scene.no_listing)
+        assert host is not None
+        known = KeyHistory(removals=known.removals, reset=host.counted)
+    reset = known.reset is not None
+    url = dialable(entry, known.dialable, reset=reset, no_listing=scene.no_listing)
     targets = watch(entry, url)
-    seen = _fold_targets(known.seen, targets, entry, scene)
-    last_ok = _last_ok(known, seen)
+    seen = _fold_targets(known, targets, entry, scene)
+    last_ok = _last_ok(known, seen, targets)
     handouts = _handouts(known, last_ok, entry, host, scene)
-    removals = _removals(known, entry, scene)
+    removals, excused = _removals(known, entry, scene)
     broken = _broken(known, entry, seen.get(targets.main) if targets.main else None, scene)
     row_seen = known.row_seen or bool(entry.rows)
     folded = KeyHistory(
-        known.lifecycle, known.since, seen, instance or known.instance_id, known.reset, url,
-        *handouts, last_ok, removals, row_seen, broken,
+        known.lifecycle,
+        known.since,
+        seen,
+        instance or known.instance_id,
+        known.reset,
+        url,
+        *handouts,
+        last_ok,
+        removals,
+        row_seen,
+        broken,
+        known.outside,
+        excused,
+        entry.kind is Kind.DISCOVERED,
     )
     return folded, targets
 
 
 def _fold_targets(
-    known: Mapping[Target, Seen], targets: Watch, entry: Joined, scene: Scene
+    known: KeyHistory, targets: Watch, entry: Joined, scene: Scene
 ) -> Mapping[Target, Seen]:
     assert entry.deployment is not None or targets is _NOTHING
     if entry.deployment is None:
         return {}
     served = entry.deployment.served
     folded: dict[Target, Seen] = {}
-    bases = {target.base for target in targets.rows}
+    at_start = not known.seen and known.reset is None
     for target in (targets.main, targets.previous, *targets.rows):
         if target is None or target in folded:
             continue
-        seen = known.get(target)
-        assumed = seen is None and not known and target.base in bases
-        if (after := _fold_target(seen, target, served, assumed, scene)) is not None:
+        seen = known.seen.get(target)
+        assumed = at_start and any(target.base == row.base for row in targets.rows)
+        if (after := _fold_target(seen, target, served, assumed, known.reset, scene)) is not None:
             folded[target] = after
-    return folded
+    return known.seen if folded == known.seen else folded
 
 
 def _fold_target(
-    seen: Seen | None, target: Target, served: str, assumed: bool, scene: Scene
+    seen: Seen | None,
+    target: Target,
+    served: str,
+    assumed: bool,
+    reset: float | None,
+    scene: Scene,
 ) -> Seen | None:
     probes = scene.probes
     report = probes.reports.get(target)
-    if report is not None:
+    since = _EVER if reset is None else reset
+    if report is not None and report.probed_at >= since:
         seen = fold_report(seen, report, served, scene.fleet, assumed)
     if seen is None:
         return None
-    if (canary := probes.canaries.get(target)) is not None:
+    canary, paths = probes.canaries.get(target), probes.open_paths.get(target)
+    if canary is not None and canary.asked_at >= since:
         seen = fold_canary(seen, canary, scene.fleet)
-    if (paths := probes.open_paths.get(target)) is not None:
+    if paths is not None and paths.asked_at >= since:
         seen = fold_open_paths(seen, paths)
     return seen
 
 
-def _last_ok(known: KeyHistory, seen: Mapping[Target, Seen]) -> float | None:
+def _last_ok(known: KeyHistory, seen: Mapping[Target, Seen], targets: Watch) -> float | None:
+    """Return the newest ok of this instance; after a reset a row's old address is another's."""
     newest = known.last_ok
-    for one in seen.values():
+    for target, one in seen.items():
+        if known.reset is not None and target not in (targets.main, targets.previous):
+            continue
         if one.last_ok is not None and (newest is None or one.last_ok > newest):
             newest = one.last_ok
     return newest
@@ -149,23 +172,24 @@ def _handouts(
     return (first if first is not None and first > after else newest, newest)
 
 
-def _removals(known: KeyHistory, entry: Joined, scene: Scene) -> tuple[float, ...]:
-    """Return when routes of this key were taken away within the hour, those people asked for left out."""
-    recent = known.removals
-    for litellm_id in _ids(entry):
-        write = scene.writes.get(litellm_id)
-        if write is None or not _removed(write) or _wished(entry, scene):
-            continue
-        if write.answered is not None and write.answered not in recent:
-            recent = (*recent, write.answered)
+def _removals(
+    known: KeyHistory, entry: Joined, scene: Scene
+) -> tuple[tuple[float, ...], float | None]:
+    """Return when routes were taken away within the hour, and when the newest wished for was.
+
+    What was wished is remembered, because the label or announcement may go before the write does.
+    """
+    recent, excused = known.removals, known.excused
+    write = scene.writes.get(entry.deployment.litellm_id) if entry.deployment else None
+    at = write.answered if write is not None and _removed(write) else None
+    if at is not None and at not in recent and (excused is None or at > excused):
+        if _wished(entry, scene):
+            excused = at
+        else:
+            recent = (*recent, at)
     if recent and any(scene.now - at > HOUR_S for at in recent):
         recent = tuple(at for at in recent if scene.now - at <= HOUR_S)
-    return recent
-
-
-def _ids(entry: Joined) -> Iterable[str]:
-    if entry.deployment is not None:
-        yield entry.deployment.litellm_id
+    return recent, excused
 
 
 def _removed(write: Write) -> bool:
@@ -202,7 +226,7 @@ def announced(entry: Joined, scene: Scene) -> float | None:
 
 def _broken(known: KeyHistory, entry: Joined, seen: Seen | None, scene: Scene) -> float | None:
     """Return when an announced restart was first seen to happen: it failed, or its box fetched."""
-    at = announced(entry, scene)
+    at = announced(entry, scene) if scene.protocol.hosts else None
     if at is None or entry.deployment is None:
         return known.broken
     if known.broken is not None and known.broken > at:

@@ -78,16 +78,18 @@ class Seen:
 class KeyHistory:
     """One key. seen: per target. handout: the first since the last ok; last_handout: the newest
     that counts for this instance. last_ok: at any target of the same instance.
-    row_seen: a row of it has been in LiteLLM. reset: the instance changed since start.
-    broken: when a server announced as restarting was first seen down or fetched.
-    outside: while its row's address fails, when something else first answered llmao since.
+    row_seen: a row of it has been in LiteLLM. reset: when the instance changed since start; probes
+    begun before it were of the earlier one. broken: when a server announced as restarting was first
+    seen down or fetched. outside: while its row's address fails, when something else first answered
+    llmao since. removals: within the hour, but for those people or the box asked for; excused: the
+    newest of those. discovered: nobody intends it, and it proved once that it is ours.
     """
 
     lifecycle: Lifecycle | None = None
     since: float = 0.0
     seen: Mapping[Target, Seen] = field(factory=dict)
     instance_id: str = ""
-    reset: bool = False
+    reset: float | None = None
     dialable: str = ""
     handout: float | None = None
     last_handout: float | None = None
@@ -96,6 +98,8 @@ class KeyHistory:
     row_seen: bool = False
     broken: float | None = None
     outside: float | None = None
+    excused: float | None = None
+    discovered: bool = False
 
 
 @frozen

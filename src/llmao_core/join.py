@@ -11,15 +11,17 @@ from attrs import evolve, field, frozen
 
 from .bearer import derive
 from .config import HostRow
-from .history import History
+from .history import History, HostHistory
 from .intended import Body, Deployment, Intended, box_deployment
 from .keys import Key, canonical_url, is_dialable, normalise_base
 from .placement import Found, Place, Places
 from .records import Kind
+from .scene import Scene
 from .snapshots import BoxProtocol, BoxStatus, Probes, Row, Target
 
 _NO_BODY = Body("", {}, {}, None, "", frozenset())
 _NO_PLACE = Place()
+_NO_ROWS: list[Row] = []
 
 
 @frozen
@@ -75,21 +77,29 @@ class _Rows:
     def stamped(self, deployment: Deployment) -> list[Row]:
         """Take the rows of a key by derived id and by stamp, the derived id first."""
         key = deployment.key
-        rows = self.by_stamp.get((key.base, key.model), [])
+        rows = self.by_stamp.get((key.base, key.model), _NO_ROWS)
         own = self.all.get(deployment.litellm_id)
         if own is not None and own.in_db and own not in rows:
             rows = [own, *rows]
         if len(rows) > 1:
             rows = sorted(rows, key=lambda row: (row.id != deployment.litellm_id, row.id))
-        self.given.update(row.id for row in rows)
+        for row in rows:
+            self.given.add(row.id)
         return rows
 
     def index_loose(self, fleet: str) -> None:
         """Make the rows nobody has taken findable by address."""
-        for row in self.all.values():
-            if row.id not in self.given and (not row.fleet or row.fleet == fleet):
+        for row in self.rest():
+            if not row.fleet or row.fleet == fleet:
                 for base in {row.base, row.stamped_base} - {""}:
                     self.loose[base, row.model_name].append(row)
+
+    def rest(self) -> list[Row]:
+        """Return the rows nobody has taken, by id."""
+        if len(self.given) == len(self.all):
+            return []
+        left = [row for one, row in self.all.items() if one not in self.given]
+        return sorted(left, key=lambda row: row.id)
 
     def at(self, bases: Iterable[str], model: str) -> list[Row]:
         """Return the loose rows of a model at any of these addresses."""
@@ -103,27 +113,26 @@ class _Rows:
 
 
 def join(
-    intended: Intended,
-    places: Places,
-    rows: Iterable[Row],
-    protocol: BoxProtocol,
-    probes: Probes,
-    history: History,
+    scene: Scene, places: Places, hosts: Mapping[str, HostHistory], history: History
 ) -> Joint:
-    """Return one entry per key, in a fixed order; `rows` is empty when they are not usable."""
+    """Return one entry per key, in a fixed order; hosts: as folded in this pass."""
+    intended, protocol = scene.intended, scene.protocol
     fleet = intended.config.fleet.name
-    table = _Rows(rows, fleet)
+    table = _Rows(scene.rows, fleet)
     chosen = [_current_name(one, protocol, table) for one in intended.deployments]
     explore = tuple(_explore(intended, places, protocol, history))
-    discovered = _discovered(intended, explore, probes, history)
-    entries = [_entry(one, Kind.COMMERCIAL if one.provider else Kind.INTENDED, places, table)
-               for one in chosen]
+    discovered = _discovered(intended, explore, scene.probes, history)
+    entries = [
+        _entry(one, Kind.COMMERCIAL if one.provider else Kind.INTENDED, places, table)
+        for one in chosen
+    ]
     entries += [_entry(one, Kind.DISCOVERED, places, table, found) for one, found in discovered]
     table.index_loose(fleet)
     if table.loose:
-        entries = [_adopt(entry, table, history) for entry in entries]
-    seen = {entry.key for entry in entries}
-    entries += [_leftover(row, intended, places, seen) for row in _rest(table)]
+        entries = [_adopt(entry, table, _Last(entry, hosts, history), scene) for entry in entries]
+    if rest := table.rest():
+        seen = {entry.key for entry in entries}
+        entries += [_leftover(row, intended, places, seen) for row in rest]
     return Joint(tuple(entries), explore)
 
 
@@ -144,34 +153,53 @@ def _entry(
     return Joined(deployment.key, kind, deployment, tuple(table.stamped(deployment)), (), place)
 
 
-def _adopt(entry: Joined, table: _Rows, history: History) -> Joined:
+class _Last:
+    """Where a key was last reached: its dialable URL in history, unless its instance changed."""
+
+    def __init__(
+        self, entry: Joined, hosts: Mapping[str, HostHistory], history: History
+    ) -> None:
+        known = history.keys.get(entry.key)
+        host = hosts.get(entry.deployment.host) if entry.deployment else None
+        changed = bool(
+            known and known.instance_id and host and host.instance_id not in ("", known.instance_id)
+        )
+        self.reset = changed or (known is not None and known.reset is not None)
+        self.url = known.dialable if known and not changed else ""
+
+
+def _adopt(entry: Joined, table: _Rows, last: _Last, scene: Scene) -> Joined:
     """Add what stands at the entry's addresses: a row to adopt, or foreign copies beside ours."""
-    loose = table.at(_addresses(entry, history), entry.key.model)
+    url = dialable(entry, last.url, reset=last.reset, no_listing=scene.no_listing)
+    adopted = _take(entry, table, url)
+    told = dialable(adopted, last.url, reset=last.reset, no_listing=scene.no_listing)
+    # The stamp of an adopted row may tell an address at which more stands.
+    return adopted if told == url else _take(adopted, table, told)
+
+
+def _take(entry: Joined, table: _Rows, url: str) -> Joined:
+    loose = table.at(_addresses(entry, url), entry.key.model)
     if not loose:
         return entry
     if entry.rows:
         copies = [row for row in loose if not row.fleet]
         table.given.update(row.id for row in copies)
-        return evolve(entry, copies=tuple(copies))
+        return evolve(entry, copies=(*entry.copies, *copies))
     ours = [row for row in loose if row.in_db]
     table.given.update(row.id for row in loose)
-    return evolve(
-        entry, rows=tuple(ours[:1]), copies=tuple(row for row in loose if row not in ours[:1])
-    )
+    copies = [*entry.copies, *(row for row in loose if row not in ours[:1])]
+    return evolve(entry, rows=tuple(ours[:1]), copies=tuple(copies))
 
 
-def _addresses(entry: Joined, history: History) -> set[str]:
+def _addresses(entry: Joined, url: str) -> set[str]:
     deployment = entry.deployment
     assert deployment is not None
     if deployment.provider:
         return {entry.key.base}
-    known = history.keys.get(entry.key)
-    canonical = normalise_base(entry.key.base)
-    return {canonical, entry.place.url(deployment.listen_port), known.dialable if known else ""}
-
-
-def _rest(table: _Rows) -> list[Row]:
-    return [row for one, row in sorted(table.all.items()) if one not in table.given]
+    host, port = deployment.host, deployment.public_port
+    pinned = normalise_base(canonical_url(host, port)) if port and is_dialable(host) else ""
+    listed = entry.place.url(deployment.listen_port)
+    return {normalise_base(entry.key.base), listed, pinned, url}
 
 
 def _leftover(row: Row, intended: Intended, places: Places, seen: set[Key]) -> Joined:
@@ -186,7 +214,10 @@ def _leftover(row: Row, intended: Intended, places: Places, seen: set[Key]) -> J
     seen.add(key)
     wanted = intended.ports.get((deployment.host, deployment.listen_port))
     return Joined(
-        key, Kind.ORPHAN, evolve(deployment, key=key), (row,),
+        key,
+        Kind.ORPHAN,
+        evolve(deployment, key=key),
+        (row,),
         place=places.of(deployment.host),
         displaced=wanted is not None and wanted.model != row.model_name,
     )
@@ -239,7 +270,10 @@ def _explore(
                 if base and port in fleet.listen_ports:
                     row = HostRow(models[0].model_name, port, models[0].model_name)
                     yield Exploration(
-                        found, host, port, base,
+                        found,
+                        host,
+                        port,
+                        base,
                         box_deployment(intended.config, models[0], host, row),
                     )
 
@@ -263,7 +297,8 @@ def _discovered(
             for model in models:
                 row = HostRow(model.model_name, one.listen_port, model.model_name)
                 deployment = box_deployment(intended.config, model, one.host, row)
-                if name in served or deployment.key in history.keys:
+                known = history.keys.get(deployment.key)
+                if name in served or (known is not None and known.discovered):
                     made.setdefault(deployment.key, (deployment, one.found))
     return list(made.values())
 
@@ -294,5 +329,3 @@ def dialable(entry: Joined, known_url: str, *, reset: bool, no_listing: bool) ->
     if deployment.own or (no_listing and host and is_dialable(host)):
         return normalise_base(entry.key.base)
     return ""
-
-

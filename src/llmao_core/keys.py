@@ -94,7 +94,7 @@ def normalise_base(url: str) -> str:
     return f"{scheme}://{_netloc(host, port)}{path}"
 
 
-@frozen(order=True)
+@frozen(order=True, cache_hash=True)
 class Key:
     """Identity of a deployment: canonical URL and model name.
 

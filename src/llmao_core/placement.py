@@ -11,7 +11,6 @@ from attrs import evolve, field, frozen
 
 from .history import HostHistory
 from .intended import Intended
-from .keys import endpoint_url
 from .snapshots import BoxStatus, Instance, Listing, Snapshot
 
 UNLISTED_PASSES = 3
@@ -49,12 +48,7 @@ class Place:
         if self.found is None or self.found.instance.status in _NO_ROUTE:
             return ""
         endpoint = self.found.instance.endpoints.get(listen_port)
-        if endpoint is None:
-            return ""
-        try:
-            return endpoint_url(endpoint.scheme, endpoint.host, endpoint.port)
-        except ValueError:
-            return ""
+        return endpoint.url if endpoint else ""
 
 
 @frozen
@@ -84,22 +78,21 @@ def find(
     every = [
         Found(provider, instance)
         for provider, snapshot in sorted(listings.items())
-        for instance in sorted(snapshot.body.instances, key=lambda one: one.id)
+        for instance in _ordered(snapshot.body.instances)
         if instance.status is not BoxStatus.GONE
     ]
     by_name, by_address = _index(every)
     names = {name: host.name for host in intended.hosts.values() for name in (host.name, *host.was)}
     named, taken = _by_name(names, by_name)
-    ports = _listen_ports(intended)
     placed: dict[str, Place] = {}
     for name in names:
         if name in named:
             placed[name] = named[name]
         elif name in by_address:
             rest = [found for found in by_address[name] if _id(found) not in taken]
-            wanted = ports.get(names[name], frozenset())
+            wanted = frozenset(row.port for row in intended.hosts[names[name]].rows)
             placed[name] = _by_address(rest, by_address[name], wanted, known.get(name), taken)
-    for host in intended.hosts.values():
+    for host in (one for one in intended.hosts.values() if one.was):
         now = placed.get(host.name, _NOWHERE)
         placed |= {old: now for old in host.was if now.found}
     claimed = {_id(place.found) for place in placed.values() if place.found}
@@ -109,6 +102,14 @@ def find(
         spare=tuple(found for found in every if _id(found) not in claimed),
         addresses=frozenset(by_address),
     )
+
+
+def _ordered(instances: Iterable[Instance]) -> list[Instance]:
+    """Return instances by id; where a listing has one id twice, by all that it says of them."""
+    ordered = sorted(instances, key=lambda one: one.id)
+    if len({one.id for one in ordered}) < len(ordered):
+        ordered.sort(key=lambda one: (one.id, repr(one)))
+    return ordered
 
 
 def _id(found: Found) -> tuple[str, str]:
@@ -167,12 +168,6 @@ def _by_address(
         if known and _id(found) == (known.provider, known.instance_id):
             return Place(found=found, named=True)
     return Place(colliding=tuple(rest), named=True)
-
-
-def _listen_ports(intended: Intended) -> dict[str, frozenset[int]]:
-    return {
-        host.name: frozenset(row.port for row in host.rows) for host in intended.hosts.values()
-    }
 
 
 def fold_host(

@@ -5,6 +5,7 @@ without end. Events are what the handler saw; what they mean is decided in recon
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 
 from attrs import evolve, frozen
 
@@ -72,11 +73,37 @@ def fold(protocol: BoxProtocol, event: BoxEvent, at: float) -> BoxProtocol:
             return restarting(protocol, event, at)
 
 
+def fold_all(protocol: BoxProtocol, noted: Iterable[tuple[BoxEvent, float]]) -> BoxProtocol:
+    """Return the snapshot after several events, oldest first, each with its time.
+
+    The same as `fold` for one after the other; many fetches copy the hosts once.
+    """
+    for kind, group in groupby(noted, key=lambda one: type(one[0])):
+        if kind is Fetch:
+            protocol = _fetched(protocol, ((each, at) for each, at in group if type(each) is Fetch))
+        else:
+            for event, at in group:
+                protocol = fold(protocol, event, at)
+    return protocol
+
+
 def fetched(protocol: BoxProtocol, fetch: Fetch, at: float) -> BoxProtocol:
     """Fold one fetch of a known host; it is no longer unknown."""
-    box = protocol.hosts.get(fetch.host, _NEVER)
+    return _fetched(protocol, ((fetch, at),))
+
+
+def _fetched(protocol: BoxProtocol, fetches: Iterable[tuple[Fetch, float]]) -> BoxProtocol:
+    hosts, seen = dict(protocol.hosts), set()
+    for fetch, at in fetches:
+        seen.add(fetch.host)
+        hosts[fetch.host] = _after(hosts.get(fetch.host, _NEVER), fetch, at)
+    strangers = tuple(each for each in protocol.unknown if each.host not in seen)
+    return BoxProtocol(_newest_hosts(hosts), strangers, protocol.wrong_keys)
+
+
+def _after(box: BoxFetches, fetch: Fetch, at: float) -> BoxFetches:
     handed = bool(fetch.handed_out)
-    box = BoxFetches(
+    return BoxFetches(
         first_handout=at if handed and box.first_handout is None else box.first_handout,
         last_handout=at if handed else box.last_handout,
         handed_out=fetch.handed_out or box.handed_out,
@@ -84,8 +111,6 @@ def fetched(protocol: BoxProtocol, fetch: Fetch, at: float) -> BoxProtocol:
         last_seen=at,
         restarting=box.restarting,
     )
-    strangers = tuple(each for each in protocol.unknown if each.host != fetch.host)
-    return BoxProtocol(_with(protocol.hosts, fetch.host, box), strangers, protocol.wrong_keys)
 
 
 def unknown(protocol: BoxProtocol, event: Unknown, at: float) -> BoxProtocol:
@@ -114,16 +139,14 @@ def restarting(protocol: BoxProtocol, event: Restarting, at: float) -> BoxProtoc
     box = protocol.hosts.get(event.host, _NEVER)
     names = dict(_newest({**box.restarting, **dict.fromkeys(event.names, at)}.items()))
     box = evolve(box, last_seen=at, restarting=names)
-    return evolve(protocol, hosts=_with(protocol.hosts, event.host, box))
+    return evolve(protocol, hosts=_newest_hosts({**protocol.hosts, event.host: box}))
 
 
 def _newest(announced: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
     return sorted(announced, key=lambda item: item[1], reverse=True)[:RESTARTING_KEPT]
 
 
-def _with(hosts: Mapping[str, BoxFetches], host: str, box: BoxFetches) -> Mapping[str, BoxFetches]:
-    grown = {**hosts, host: box}
-    if len(grown) > HOSTS_KEPT:
-        oldest = min(grown, key=lambda name: grown[name].last_seen or 0.0)
-        del grown[oldest]
-    return grown
+def _newest_hosts(hosts: dict[str, BoxFetches]) -> Mapping[str, BoxFetches]:
+    while len(hosts) > HOSTS_KEPT:
+        del hosts[min(hosts, key=lambda name: hosts[name].last_seen or 0.0)]
+    return hosts

@@ -4,15 +4,15 @@ Rule of this file: a screenful of flow. It reads no clock, does no I/O and canno
 input gives the same output.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 
 from attrs import evolve
 
 from .aim import probe_specs
-from .attention import attention, dated, foreign_items, source_items
+from .attention import attention, dated, foreign_items, rows_left, source_items
 from .classify import aim_of, life_facts, litellm_signal, plan_facts
 from .draft import Draft, draft_action
-from .drift import EQUAL, compare
+from .drift import EQUAL, compare, tried
 from .fold import fold_key, fold_row
 from .history import History, HostHistory, KeyHistory, RowHistory
 from .join import Joined, Joint, join
@@ -41,31 +41,33 @@ def reconcile(
         return View(now, items=items, sources=source_views(snapshots, now)), Plan(), history
     places = find(scene.intended, scene.listings, history.hosts)
     hosts = _fold_hosts(scene, places, history)
-    rows = scene.deployments.body.rows if scene.deployments else ()
-    joint = join(scene.intended, places, rows, scene.protocol, scene.probes, history)
+    joint = join(scene, places, hosts, history)
     drafts = _decide(scene, places, joint, hosts, history)
     found = outside(scene, (seen for one in drafts for seen in one.known.seen.values()))
     drafts = [_with_outside(draft, first_outside(draft, found, scene)) for draft in drafts]
     held = restrain(drafts, found, history, policy, scene)
-    by_key = {draft.entry.key: draft for draft in held}
-    drafts = [by_key.get(draft.entry.key, draft) for draft in drafts]
+    if held:
+        by_key = {draft.entry.key: draft for draft in held}
+        drafts = [by_key.get(draft.entry.key, draft) for draft in drafts]
     view = _view(snapshots, scene, places, joint, drafts, hosts, history)
     plan = Plan(
         actions=tuple(draft.action for draft in held if draft.action is not None),
         asks=asks(drafts, found, scene),
         reads=reads(drafts, scene),
     )
-    return view, plan, _remember(scene, joint, drafts, hosts, history, policy, view)
+    return view, plan, _remember(scene, drafts, hosts, history, policy, view)
 
 
 def _fold_hosts(scene: Scene, places: Places, history: History) -> Mapping[str, HostHistory]:
     folded = {}
-    for name in _hosts_to_fold(scene, places):
+    # Without listings there is nothing to fold; a former name is a name like any other.
+    for name in _names(scene) if scene.intervals else ():
         fetches = scene.protocol.hosts.get(name)
         folded[name] = fold_host(
             history.hosts.get(name),
             places.of(name),
-            scene.placed.get(name) or (known.provider if (known := history.hosts.get(name)) else ""),
+            scene.placed.get(name)
+            or (known.provider if (known := history.hosts.get(name)) else ""),
             scene.listings,
             scene.intervals,
             fetches.last_handout if fetches else None,
@@ -73,11 +75,11 @@ def _fold_hosts(scene: Scene, places: Places, history: History) -> Mapping[str, 
     return folded
 
 
-def _hosts_to_fold(scene: Scene, places: Places) -> Iterable[str]:
-    """Return the hosts a listing may speak of; without listings there are none."""
-    if not scene.intervals:
-        return ()
-    return dict.fromkeys((*scene.intended.hosts, *places.hosts))
+def _names(scene: Scene) -> Iterator[str]:
+    """Yield the names of all intended hosts, former ones included."""
+    for host in scene.intended.hosts.values():
+        yield host.name
+        yield from host.was
 
 
 def _decide(
@@ -105,15 +107,24 @@ def _draft(
     difference = EQUAL
     if entry.rows and entry.deployment is not None and entry.kind in _COMPARED:
         deployment = aim.deployment if aim else entry.deployment
-        kept_wrong = row_known.kept_wrong if row_known else 0
-        difference = compare(entry.rows[0], deployment, deployment.body, kept_wrong)
+        difference = compare(entry.rows[0], deployment, deployment.body)
     row_known = _row_after(entry, row_known, difference is not EQUAL, scene)
-    facts = plan_facts(
-        entry, known, aim, targets, life, difference, row_known, scene, history
-    )
+    if row_known is not None:
+        difference = tried(difference, entry.rows[0], row_known.kept_wrong)
+    facts = plan_facts(entry, known, aim, targets, life, difference, row_known, scene, history)
     draft = Draft(
-        entry, known, targets, aim, life, facts, action_rule(facts), difference, rule,
-        row_known, host,
+        entry,
+        known,
+        targets,
+        aim,
+        life,
+        facts,
+        action_rule(facts),
+        difference,
+        rule,
+        row_known,
+        host,
+        known.seen.get(targets.rows[0]) if targets.rows else None,
     )
     return evolve(draft, action=draft_action(draft)) if draft.rule.action else draft
 
@@ -159,7 +170,7 @@ def _view(
     records = make_records(drafts, scene, snapshots.revisions)
     sources = source_views(snapshots, scene.now)
     unread = any(one.state is not SourceState.FRESH for one in sources)
-    models = roll_up(scene.intended, records, unread=unread)
+    models = roll_up(scene.intended, records, unread=unread, blind=scene.deployments is None)
     now_known = evolve(history, hosts=hosts)
     found = attention(snapshots, scene, places, records, drafts, models, now_known)
     items = dated((*found, *foreign_items(joint.entries)), history.items, scene.now)
@@ -186,7 +197,6 @@ def _placed(scene: Scene, hosts: Mapping[str, HostHistory]) -> Mapping[str, str]
 
 def _remember(
     scene: Scene,
-    joint: Joint,
     drafts: list[Draft],
     hosts: Mapping[str, HostHistory],
     history: History,
@@ -194,16 +204,18 @@ def _remember(
     view: View,
 ) -> History:
     keys: dict[Key, KeyHistory] = {draft.entry.key: draft.known for draft in drafts}
-    names = frozenset((*scene.intended.hosts, *(
-        old for host in scene.intended.hosts.values() for old in host.was)))
     fleet = scene.fleet.name
     ours = history.our_rows
     rows = history.rows
     if scene.deployments is not None:
         read = scene.deployments.body.rows
-        ours = frozenset(row.id for row in read if row.in_db and row.fleet == fleet) or ours
-        rows = {draft.row.id: draft.row_known for draft in drafts
-                if draft.row is not None and draft.row_known is not None}
+        ours = frozenset(row.id for row in read if row.in_db and row.fleet == fleet)
+        ours = ours or rows_left(history, scene)
+        rows = {
+            draft.row.id: draft.row_known
+            for draft in drafts
+            if draft.row is not None and draft.row_known is not None
+        }
     return History(
         keys=keys,
         hosts=hosts,
@@ -211,6 +223,6 @@ def _remember(
         items={item.id: item.since for item in view.items},
         removed=removed_now(drafts, history, scene, policy.brake.window_s),
         listings_read=history.listings_read | frozenset(scene.listings),
-        intended_hosts=history.intended_hosts | names,
+        intended_hosts=history.intended_hosts.union(_names(scene)),
         our_rows=ours,
     )

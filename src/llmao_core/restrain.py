@@ -64,7 +64,7 @@ def first_outside(draft: Draft, found: Outside, scene: Scene) -> float | None:
 
 
 def wants_opinion(draft: Draft, found: Outside, scene: Scene) -> bool:
-    """Tell whether LiteLLM should be asked about a row now: at the second failure, not the third."""
+    """Tell whether LiteLLM should be asked about a row now: at the second failure already."""
     seen, row = draft.row_seen, draft.row
     if row is None or seen is None or draft.facts.gate is not Gate.OPEN or scene.stale(seen):
         return False
@@ -163,7 +163,7 @@ def restrain(
     if any(_live(request, RequestKind.RELEASE_BRAKE, scene) for request in scene.requests):
         held_ids = set()
     pace = _Pace(drafts, scene)
-    return [_restrained(draft, found, held_ids, pace, history, policy, scene) for draft in acting]
+    return [_restrained(draft, found, held_ids, pace, policy, scene) for draft in acting]
 
 
 def _restrained(
@@ -171,7 +171,6 @@ def _restrained(
     found: Outside,
     held_ids: set[str],
     pace: "_Pace",
-    history: History,
     policy: Policy,
     scene: Scene,
 ) -> Draft:
@@ -182,7 +181,7 @@ def _restrained(
         hold = witness(draft, found, scene)
     if hold is Hold.NOT_HELD and action.litellm_id in held_ids and braked(draft):
         hold = Hold.BRAKE
-    if hold is Hold.NOT_HELD and _not_kept(draft, action, history):
+    if hold is Hold.NOT_HELD and _not_kept(draft, action):
         hold = Hold.NOT_KEPT
     if hold is Hold.NOT_HELD and not pace.allows(draft, action):
         hold = Hold.PACED
@@ -192,7 +191,10 @@ def _restrained(
     return evolve(
         draft,
         action=evolve(
-            action, hold=hold, until=until, released_by=released,
+            action,
+            hold=hold,
+            until=until,
+            released_by=released,
             policy=policy.kinds.get(action.kind, "auto"),
         ),
     )
@@ -207,9 +209,9 @@ def _backoff(action: Action, scene: Scene) -> tuple[Hold, float | None]:
     return Hold.BACKOFF, write.next_try
 
 
-def _not_kept(draft: Draft, action: Action, history: History) -> bool:
+def _not_kept(draft: Draft, action: Action) -> bool:
     """Tell whether LiteLLM has read back otherwise what was written twice."""
-    known = history.rows.get(action.litellm_id)
+    known = draft.row_known
     deployment = draft.aim.deployment if draft.aim else draft.entry.deployment
     if known is None or deployment is None or action.kind not in _WRITES:
         return False
@@ -255,14 +257,14 @@ class _Pace:
 _PACED = frozenset({"body-differs", "field-must-go"})
 
 
-def asks(
-    drafts: Iterable[Draft], found: Outside, scene: Scene
-) -> tuple[str, ...]:
+def asks(drafts: Iterable[Draft], found: Outside, scene: Scene) -> tuple[str, ...]:
     """Return the LiteLLM ids whose health is to be asked now."""
     return tuple(
         draft.row.id
         for draft in drafts
-        if draft.row is not None and wants_opinion(draft, found, scene)
+        if draft.row is not None
+        and failing_since(draft.row_seen, scene) is not None
+        and wants_opinion(draft, found, scene)
     )
 
 
@@ -272,8 +274,10 @@ def reads(drafts: Iterable[Draft], scene: Scene) -> Mapping[str, float]:
     for draft in drafts:
         since = failing_since(draft.row_seen, scene) if draft.row else None
         if since is not None and draft.known.outside is None:
+            # A read that began with the failing probe does not count as one after it.
+            after = math.nextafter(since, math.inf)
             for provider in scene.intervals:
-                wanted[provider] = max(wanted.get(provider, since), since)
+                wanted[provider] = max(wanted.get(provider, after), after)
     for litellm_id in scene.writes:
         until = scene.pending_until(litellm_id)
         if until is not None and until != math.inf:
@@ -281,14 +285,12 @@ def reads(drafts: Iterable[Draft], scene: Scene) -> Mapping[str, float]:
     return wanted
 
 
-def removed_now(drafts: Iterable[Draft], history: History, scene: Scene, window_s: float) -> (
-    Mapping[str, float]
-):
+def removed_now(
+    drafts: Iterable[Draft], history: History, scene: Scene, window_s: float
+) -> Mapping[str, float]:
     """Return the removals the brake counts, with those of this pass that run."""
     kept = {one: at for one, at in history.removed.items() if scene.now - at <= window_s}
     for draft in drafts:
         if draft.action and draft.action.runs and braked(draft):
             kept.setdefault(draft.action.litellm_id, scene.now)
     return kept if kept != history.removed else history.removed
-
-

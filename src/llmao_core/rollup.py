@@ -14,12 +14,13 @@ _COUNTED = (Lifecycle.HEALTHY, Lifecycle.UNHEALTHY)
 _MEMBERS = (Kind.INTENDED, Kind.DISCOVERED, Kind.COMMERCIAL)
 
 
-def roll_up(intended: Intended, records: Iterable[Record], *, unread: bool) -> (
-    tuple[ModelView, ...]
-):
+def roll_up(
+    intended: Intended, records: Iterable[Record], *, unread: bool, blind: bool
+) -> tuple[ModelView, ...]:
     """Return one view per public model name, in the order of `models.yaml`.
 
-    unread: some source has not been read, so that an uncounted model is Unknown.
+    unread: some source has not been read, so that an uncounted model is Unknown. blind: that
+    source is LiteLLM, so that nothing counts as routed.
     """
     members: dict[str, list[Record]] = defaultdict(list)
     for record in records:
@@ -28,22 +29,27 @@ def roll_up(intended: Intended, records: Iterable[Record], *, unread: bool) -> (
     models: dict[str, Model] = {}
     for model in intended.config.models:
         models.setdefault(model.model_name, model)
-    return tuple(_model(model, members[name], unread) for name, model in models.items())
+    return tuple(
+        _model(model, members[name], [] if blind else members[name], unread)
+        for name, model in models.items()
+    )
 
 
-def _model(model: Model, members: Sequence[Record], unread: bool) -> ModelView:
-    unchecked = [one for one in members if one.lifecycle is Lifecycle.CONFIGURED and _routed(one)]
-    counted = [
-        one for one in members if one.lifecycle in _COUNTED and one.fresh and _routed(one)
-    ]
+def _model(
+    model: Model, members: Sequence[Record], countable: Iterable[Record], unread: bool
+) -> ModelView:
+    routed = [one for one in countable if _routed(one)]
+    unchecked = [one for one in routed if one.lifecycle is Lifecycle.CONFIGURED]
+    counted = [one for one in routed if one.lifecycle in _COUNTED and one.fresh]
     healthy = [one for one in counted if one.lifecycle is Lifecycle.HEALTHY] + unchecked
     counted = counted + unchecked
     lengths = [one.max_model_len for one in healthy if one.max_model_len]
     judged = counted or members
+    unseen = unread or any(_routed(one) and not one.fresh for one in members)
     return ModelView(
         name=model.model_name,
         display_name=model.display_name or model.model_name,
-        availability=_availability(len(healthy), len(counted), unread),
+        availability=_availability(len(healthy), len(counted), unseen),
         checked=len(unchecked) < len(counted),
         private=bool(judged) and all(one.kind is not Kind.COMMERCIAL for one in judged),
         context=min(lengths, default=None),

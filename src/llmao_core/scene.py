@@ -19,6 +19,7 @@ from .snapshots import (
     Opinion,
     Probes,
     Request,
+    Row,
     Snapshot,
     Snapshots,
     SourceState,
@@ -31,16 +32,20 @@ OPINION_MAX_AGE_S = 7200.0
 class Scene:
     """The usable part of the snapshots. deployments, health: None when unread or stale.
 
-    listings: fresh ones. all_listed: every configured listing is fresh, and there is one.
+    stale_s: age at which what a probe showed no longer counts.
+    rows: of the last good read of LiteLLM, stale or not: their addresses are probed until one
+    shows them gone. listings: fresh ones. all_listed: every configured listing is fresh, and there is one.
     """
 
     now: float
     intended: Intended
     fleet: FleetConfig
     poll_s: float
+    stale_s: float
     protocol: BoxProtocol
     probes: Probes
     deployments: Snapshot[Deployments] | None
+    rows: tuple[Row, ...]
     health: Snapshot[Health] | None
     listings: Mapping[str, Snapshot[Listing]]
     intervals: Mapping[str, float | None]
@@ -56,18 +61,18 @@ class Scene:
 
     def stale(self, seen: Seen) -> bool:
         """Tell whether what probes have shown of a target is too old to rest on."""
-        fleet = self.fleet
-        limit_s = fleet.health_fail_threshold * (fleet.health_interval_s + fleet.health_timeout_s)
-        return self.now - seen.probed_at > limit_s + seen.took_s
+        return self.now - seen.probed_at > self.stale_s + seen.took_s
 
     def opinion(self, litellm_id: str) -> Opinion | None:
-        """Return LiteLLM's own check of a row, if it is recent enough to count."""
+        """Return LiteLLM's own check of a row, if it is recent, and younger than our last write."""
         if self.health is None:
             return None
         opinion = self.health.body.opinions.get(litellm_id)
         if opinion is None or self.now - opinion.checked_at > OPINION_MAX_AGE_S:
             return None
-        return opinion
+        write = self.writes.get(litellm_id)
+        older = write is not None and write.hash and opinion.checked_at <= write.began
+        return None if older else opinion
 
     def pending_until(self, litellm_id: str) -> float | None:
         """Return when a read may begin that proves what became of the last write, None if known.
@@ -108,9 +113,11 @@ def look(snapshots: Snapshots, now: float) -> Scene | None:
         intended=intended,
         fleet=fleet,
         poll_s=intended.config.litellm.poll_interval_s,
+        stale_s=threshold * (fleet.health_interval_s + fleet.health_timeout_s),
         protocol=snapshots.protocol or BoxProtocol(),
         probes=snapshots.probes,
         deployments=snapshots.deployments.fresh(now, threshold),
+        rows=read.body.rows if (read := snapshots.deployments.snapshot) else (),
         health=snapshots.health.fresh(now, threshold),
         listings=listings,
         intervals={name: one.interval_s for name, one in snapshots.inventories.items()},

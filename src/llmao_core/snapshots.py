@@ -6,7 +6,7 @@ and facts.py. Times are epoch seconds. `taken_at` is when a read began.
 
 import enum
 from collections.abc import Mapping
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from attrs import field, frozen
 
@@ -14,7 +14,7 @@ from .actions import ActionKind, Write
 from .config import Json
 from .errors import Trouble
 from .intended import Intended
-from .keys import Key
+from .keys import Key, endpoint_url
 
 T = TypeVar("T")
 
@@ -126,12 +126,23 @@ class BoxStatus(enum.Enum):
 
 @frozen
 class Endpoint:
-    """Where one listen port can be reached now. via: `direct` or `proxy`."""
+    """Where one listen port can be reached now. via: `direct` or `proxy`.
+
+    url: the root to dial, normalised, "" if these make none; parsed once for all passes.
+    """
 
     scheme: str
     host: str
     port: int
     via: str = "direct"
+    url: str = field(init=False, repr=False, eq=False)
+
+    @url.default
+    def _parsed(self) -> str:
+        try:
+            return endpoint_url(self.scheme, self.host, self.port)
+        except ValueError:
+            return ""
 
 
 @frozen
@@ -198,9 +209,11 @@ class Reply:
         return self.kind is ReplyKind.ANSWERED and 200 <= self.status < 300
 
 
-@frozen
-class Target:
-    """One thing to probe: a base and a bearer, by fingerprint. base: a root without /v1."""
+class Target(NamedTuple):
+    """One thing to probe: a base and a bearer, by fingerprint. base: a root without /v1.
+
+    A tuple, since a pass looks up several for each key.
+    """
 
     base: str
     bearer_id: str

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .attention import not_proven, write_trouble
+from .attention import not_proven
 from .badges import across, badges
-from .classify import lacks_proof, litellm_signal
+from .classify import lacks_proof, said
 from .draft import Draft
 from .history import HostHistory
 from .keys import Key
@@ -17,6 +17,7 @@ from .placement import Found, Places
 from .records import HostView, Kind, LitellmSignal, Record, Signal, SignalKind, SourceView
 from .scene import Scene
 from .snapshots import BoxFetches, Reading, Snapshots, SourceState
+from .waiting import write_trouble
 
 _NONE = Signal(SignalKind.NONE)
 _NO_FETCHES = BoxFetches()
@@ -32,13 +33,13 @@ def make_records(
 def _record(draft: Draft, scene: Scene, revisions: Mapping[str, str]) -> Record:
     entry, known, aim, row = draft.entry, draft.known, draft.aim, draft.row
     seen = aim.seen if aim else None
-    litellm = litellm_signal(entry, scene)
     opinion = scene.opinion(row.id) if row else None
+    litellm = said(opinion)
     deployment = entry.deployment
     host = deployment.host if deployment else ""
     current, applied = _revisions(host, scene, revisions)
     write = scene.writes.get(row.id if row else deployment.litellm_id if deployment else "")
-    lacking = lacks_proof(known, aim, scene) if aim and seen else ""
+    lacking = lacks_proof(known, aim, scene) if aim and seen and not entry.rows else ""
     unlisted = draft.host_known is not None and draft.host_known.unlisted
     return Record(
         key=entry.key,
@@ -54,7 +55,7 @@ def _record(draft: Draft, scene: Scene, revisions: Mapping[str, str]) -> Record:
         instance_id=known.instance_id,
         dialable=known.dialable,
         row=row,
-        rows=(*entry.rows, *entry.copies),
+        rows=(*entry.rows, *entry.copies) if entry.copies else entry.rows,
         signal=_signal(draft, scene),
         litellm=litellm,
         litellm_at=opinion.checked_at if opinion else None,

@@ -35,9 +35,9 @@ gives its lifecycle, one gives the action. In both the first row that applies wi
 do not matter are left out. The situations below are tests: each is walked through the real
 `reconcile`, and everything that is not mentioned does not happen.
 
-Unless a situation says otherwise, between two moments every target is probed every 6 seconds, every
-source is read, planned actions are not carried out, and an address where no server is described
-refuses connections.
+Unless a situation says otherwise, between two moments every target is probed every 6 seconds,
+sources are read when they are due and when they change, planned actions are not carried out, and an
+address where no server is described refuses connections.
 """
 
 _NOT_FACTS = ("name", "because", "lifecycle", "held", "action", "witness")

@@ -27,7 +27,10 @@ class Reply:
 
 @frozen
 class Call:
-    """One request, as the log keeps it. query: decoded; body: as sent; headers: names in lower case."""
+    """One request, as the log keeps it.
+
+    query: decoded. body: as sent. headers: names in lower case.
+    """
 
     method: str
     path: str

@@ -1,0 +1,153 @@
+"""Attention items about actions: those that wait and why, and writes that fail.
+
+Rule of this file: what waits for one reason is one item, however many servers it concerns.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from .actions import ActionKind, Write
+from .draft import Draft
+from .facts import AtRow
+from .plan import Action, Hold
+from .records import AttentionItem, ItemKind
+from .restrain import failing_since
+from .scene import Scene
+
+UNANSWERED_S = 120.0
+SHOWN = 20
+
+
+def item(kind: ItemKind, sentence: str, subject: str = "", **more: Any) -> AttentionItem:
+    """Return an item whose id is its kind and subject."""
+    made = AttentionItem(f"{kind.value}:{subject}" if subject else kind.value, kind, sentence)
+    return evolve(made, **more)
+
+
+def held(drafts: Sequence[Draft], scene: Scene) -> Iterator[AttentionItem]:
+    """Yield one item for each reason why removals wait, and one per key that LiteLLM spoils."""
+    by_hold: dict[Hold, list[Draft]] = {}
+    for draft in drafts:
+        if draft.action is not None and not draft.action.released_by:
+            by_hold.setdefault(draft.action.hold, []).append(draft)
+    # A server that answers and refuses is reached; its item is the pending bearer.
+    reached = [one for one in by_hold.get(Hold.LITELLM_REACHES, ()) if one.at_row is AtRow.FAILED]
+    if reached:
+        yield item(
+            ItemKind.CANNOT_REACH,
+            f"llmao cannot reach {_count(reached, 'server')} that LiteLLM reaches: the routes "
+            "stay. Check the network between llmao and the boxes.",
+            evidence=_names(reached),
+            button="run",
+        )
+    waiting = [one for one in by_hold.get(Hold.WITNESS, ()) if _unanswered(one, scene)]
+    if waiting:
+        yield item(
+            ItemKind.WITNESS_MISSING,
+            f"Nothing else can say whether {_count(waiting, 'server')} failed or llmao lost its "
+            "own network: the routes stay until somebody releases them.",
+            evidence=_names(waiting),
+            button="run",
+        )
+    if braked := by_hold.get(Hold.BRAKE):
+        yield item(
+            ItemKind.BRAKE_ON,
+            f"The brake holds {_count(braked, 'removal')}: too large a part of the fleet at once. "
+            "Release it if this is meant.",
+            evidence=_names(braked),
+            button="release",
+        )
+    for draft in by_hold.get(Hold.NOT_KEPT, ()):
+        yield _not_kept(draft)
+
+
+def _unanswered(draft: Draft, scene: Scene) -> bool:
+    """Tell whether a second opinion is overdue; one that cannot be asked for is, too.
+
+    Counted from the first failure: it is asked for again each minute, and each time anew.
+    """
+    since = failing_since(draft.row_seen, scene)
+    return since is not None and scene.now - since > UNANSWERED_S
+
+
+def _not_kept(draft: Draft) -> AttentionItem:
+    fields = ", ".join(draft.difference.fields)
+    if draft.row is not None and not draft.row.live:
+        return item(
+            ItemKind.NOT_LIVE,
+            f"LiteLLM saved {draft.entry.key} and does not serve it: look in LiteLLM's log for "
+            "why it cannot load the deployment.",
+            str(draft.entry.key),
+            key=draft.entry.key,
+        )
+    return item(
+        ItemKind.NOT_KEPT,
+        f"LiteLLM does not keep {fields} of {draft.entry.key}: it was written twice and read "
+        "back different. llmao has stopped; correct models.yaml or LiteLLM.",
+        str(draft.entry.key),
+        key=draft.entry.key,
+    )
+
+
+def needing_people(drafts: Iterable[Draft]) -> Iterator[AttentionItem]:
+    """Yield an item for each action that waits for a button."""
+    for draft in drafts:
+        action = draft.action
+        if action is None or action.hold is not Hold.NOT_HELD or action.released_by:
+            continue
+        if action.policy == "needs_human":
+            yield item(
+                ItemKind.NEEDS_HUMAN,
+                f"{_verb(action)} waits for you: {action.reason}",
+                f"{action.kind.value}:{action.key}",
+                key=action.key,
+                evidence=action.evidence,
+                button="run",
+                action=action.kind,
+            )
+
+
+_VERBS = {
+    ActionKind.ADD_LITELLM: "Adding",
+    ActionKind.UPDATE_LITELLM: "Updating",
+    ActionKind.REPLACE_LITELLM: "Replacing",
+    ActionKind.DELETE_LITELLM: "Removing",
+    ActionKind.DELETE_DUPLICATE: "Removing a duplicate of",
+    ActionKind.PRUNE_ORPHAN: "Pruning",
+    ActionKind.REBOOT_BOX: "Rebooting",
+}
+
+
+def _verb(action: Action) -> str:
+    return f"{_VERBS[action.kind]} {action.key}"
+
+
+def _count(drafts: Sequence[Draft], noun: str) -> str:
+    return f"{len(drafts)} {noun}" if len(drafts) == 1 else f"{len(drafts)} {noun}s"
+
+
+def _names(drafts: Sequence[Draft]) -> tuple[str, ...]:
+    names = [f"{one.entry.key}: {one.action.reason if one.action else ''}" for one in drafts]
+    rest = len(names) - SHOWN
+    return (*names[:SHOWN], f"and {rest} more") if rest > 0 else tuple(names)
+
+
+def failing_writes(scene: Scene) -> Iterator[AttentionItem]:
+    """Yield an item for each write that failed."""
+    failing = [one for one in scene.writes.values() if one.failures and one.outcome]
+    for write in sorted(failing, key=lambda one: str(one.key)):
+        yield item(
+            ItemKind.WRITE_FAILED, write_trouble(write, scene.now), str(write.key), key=write.key
+        )
+
+
+def write_trouble(write: Write, now: float) -> str:
+    """Return what is wrong with a write, as one sentence for pages and log."""
+    times = "once" if write.failures == 1 else f"{write.failures} times"
+    said = write.outcome.said if write.outcome else "no answer"
+    wait = ""
+    if write.next_try is not None and write.next_try > now:
+        wait = f"; next try in {write.next_try - now:.0f} s"
+    return f"{_VERBS[write.kind]} {write.key} failed {times}: {said}{wait}."

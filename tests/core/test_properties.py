@@ -1,0 +1,325 @@
+"""What holds of reconcile for every input, sensible or not.
+
+Rule of this file: a property is checked against the snapshots themselves, never against what
+reconcile says of them, wherever that is possible.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.plain import plain, words
+from tests.core.small_world import World
+
+from llmao_core.actions import ActionKind
+from llmao_core.history import History
+from llmao_core.keys import Key, canonical_url
+from llmao_core.plan import Action, Plan
+from llmao_core.records import Kind, Record, View
+from llmao_core.snapshots import (
+    ProbeReport,
+    Reading,
+    ReplyKind,
+    Row,
+    Snapshots,
+    SourceState,
+    Target,
+)
+from llmao_core.testing.fleets import FLEET, SECRETS
+from llmao_core.testing.strategies import Case, cases, deployments_of
+
+T = TypeVar("T")
+_BY_PROBE = {"dead-row", "rebooting-box", "moved-dead", "open-row", "displaced", "orphan"}
+
+
+def _rows(snapshots: Snapshots) -> dict[str, Row]:
+    read = snapshots.deployments.snapshot
+    return {row.id: row for row in read.body.rows} if read else {}
+
+
+def _record(view: View, action: Action) -> Record:
+    return next(one for one in view.records if one.key == action.key)
+
+
+def _fresh_reports(case: Case, base: str) -> list[ProbeReport]:
+    """Return the reports made at a base, whatever the bearer, that are not stale."""
+    assert case.snapshots.intended is not None
+    fleet = case.snapshots.intended.config.fleet
+    limit_s = fleet.health_fail_threshold * (fleet.health_interval_s + fleet.health_timeout_s)
+    return [
+        report
+        for target, report in case.snapshots.probes.reports.items()
+        if target.base == base and case.now - report.probed_at <= limit_s + report.took_s
+    ]
+
+
+# ---- the same in, the same out
+
+
+@given(cases())
+def test_deterministic(case: Case) -> None:
+    """The same input gives the same output, to the letter."""
+    first, second = case.run(), case.run()
+
+    assert first == second
+    assert plain(first) == plain(second)
+
+
+_ONE_CASE = """
+import sys
+from hypothesis import given, settings
+from llmao_core.testing.strategies import cases
+from tests.core.plain import plain
+import hashlib
+digest = hashlib.sha256()
+@settings(max_examples=25, derandomize=True, database=None, deadline=None,
+          suppress_health_check=list(__import__("hypothesis").HealthCheck))
+@given(cases())
+def look(case):
+    digest.update(plain(case.run()).encode())
+look()
+print(digest.hexdigest())
+"""
+
+
+def test_deterministic_in_another_process() -> None:
+    """Nor does the order of sets and hashes, which differs between processes, show."""
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", _ONE_CASE],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True, text=True, check=True, timeout=120,
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+
+    assert len(said) == 1
+
+
+@given(cases())
+def test_idempotent(case: Case) -> None:
+    """A second pass on the same snapshots and time changes neither view, plan nor history."""
+    view, plan, history = case.run()
+    again = case.run(history=history)
+
+    assert view == again[0]
+    assert plan == again[1]
+    assert history == again[2]
+
+
+@given(cases(), st.randoms(use_true_random=False))
+def test_order_irrelevant(case: Case, chance: Any) -> None:
+    """The order of rows, instances and mappings in any snapshot does not matter."""
+    expected = case.run()
+    got = case.run(snapshots=_shuffled(case.snapshots, chance))
+
+    assert expected[0] == got[0]
+    assert expected[1] == got[1]
+    assert expected[2] == got[2]
+
+
+def _shuffled(snapshots: Snapshots, chance: Any) -> Snapshots:
+    def mixed(read: Reading[Any], name: str) -> Reading[Any]:
+        if read.snapshot is None:
+            return read
+        things = list(getattr(read.snapshot.body, name))
+        chance.shuffle(things)
+        body = evolve(read.snapshot.body, **{name: tuple(things)})
+        return evolve(read, snapshot=evolve(read.snapshot, body=body))
+
+    def turned(given: Mapping[Any, T]) -> dict[Any, T]:
+        things = list(given.items())
+        chance.shuffle(things)
+        return dict(things)
+
+    probes = snapshots.probes
+    return evolve(
+        snapshots,
+        deployments=mixed(snapshots.deployments, "rows"),
+        inventories=turned(
+            {name: mixed(one, "instances") for name, one in snapshots.inventories.items()}
+        ),
+        probes=evolve(probes, reports=turned(probes.reports), canaries=turned(probes.canaries)),
+        writes=turned(snapshots.writes),
+        placed=turned(snapshots.placed),
+    )
+
+
+# ---- what is never removed
+
+
+@given(cases(), st.sampled_from(["deployments unread", "deployments stale", "probes stale", ""]))
+def test_nothing_removed_on_stale_or_unread(case: Case, how: str) -> None:
+    """Without a fresh read of LiteLLM nothing is planned; without a fresh probe no probe decides."""
+    case = _blinded(case, how)
+    view, plan, _ = case.run()
+
+    if case.snapshots.intended is None:
+        assert plan == Plan()
+        return
+    threshold = case.snapshots.intended.config.fleet.health_fail_threshold
+    state = case.snapshots.deployments.state(case.now, threshold)
+    if state is not SourceState.FRESH:
+        assert plan.actions == ()
+    for action in plan.actions:
+        if action.kind.removes and action.rule in _BY_PROBE:
+            row = _rows(case.snapshots)[action.litellm_id]
+            assert _fresh_reports(case, row.base), action.rule
+
+
+def _blinded(case: Case, how: str) -> Case:
+    read = case.snapshots.deployments
+    if how == "deployments unread":
+        return evolve(case, snapshots=evolve(case.snapshots, deployments=Reading(60.0)))
+    if how == "deployments stale" and read.snapshot is not None:
+        old = evolve(read, snapshot=evolve(read.snapshot, taken_at=case.now - 181))
+        return evolve(case, snapshots=evolve(case.snapshots, deployments=old))
+    if how == "probes stale" and read.snapshot is not None:
+        now = case.now + 40
+        new = evolve(read, snapshot=evolve(read.snapshot, taken_at=now))
+        return evolve(case, now=now, snapshots=evolve(case.snapshots, deployments=new))
+    return case
+
+
+@given(cases())
+def test_serving_never_removed(case: Case) -> None:
+    """An intended, undrained deployment that answers at its dialable URL keeps its route."""
+    view, plan, _ = case.run()
+
+    for action in plan.actions:
+        if not action.kind.removes or action.kind is ActionKind.DELETE_DUPLICATE:
+            continue
+        record = _record(view, action)
+        if record.kind is not Kind.INTENDED or record.drained or record.restarting:
+            continue
+        assert not _serves(case, record), action
+
+
+def _serves(case: Case, record: Record) -> bool:
+    """Tell whether the newest report at the dialable URL is fresh and plainly good."""
+    assert record.deployment is not None
+    fleet = case.snapshots.intended.config.fleet  # type: ignore[union-attr]
+    limit_s = fleet.health_fail_threshold * (fleet.health_interval_s + fleet.health_timeout_s)
+    reports = case.snapshots.probes.reports
+    report = reports.get(Target(record.dialable, record.deployment.bearer_id))
+    if (
+        report is None
+        or case.now - report.probed_at > limit_s
+        or record.lifecycle.value != "Healthy"
+    ):
+        return False
+    identity = report.identity
+    named = identity is None or any(
+        model.id == record.deployment.served for model in identity.served
+    )
+    busy = report.health.kind is ReplyKind.TIMED_OUT and record.signal.kind.value == "busy"
+    return named and (report.health.ok or busy)
+
+
+@given(cases())
+def test_foreign_rows_are_never_targets(case: Case) -> None:
+    """Rows of a file, of another fleet, and strangers at other addresses are never touched."""
+    view, plan, _ = case.run()
+    rows = _rows(case.snapshots)
+    ids = {one.litellm_id for one in deployments_of(case.snapshots.intended)}
+
+    for action in plan.actions:
+        row = rows.get(action.litellm_id)
+        if row is None:
+            assert action.kind is ActionKind.ADD_LITELLM
+            continue
+        assert action.kind is not ActionKind.ADD_LITELLM
+        assert row.in_db
+        assert row.id in ids or row.fleet in ("", FLEET)
+        if row.id not in ids and not row.llmao_key:
+            known = case.history.keys.get(action.key)
+            bases = _known_bases(_record(view, action)) | {known.dialable if known else ""}
+            assert {row.base, row.stamped_base} & bases, row
+
+
+def _known_bases(record: Record) -> set[str]:
+    deployment = record.deployment
+    assert deployment is not None
+    own = canonical_url(deployment.host, deployment.listen_port) if deployment.host else ""
+    return {record.dialable, record.key.base, own} - {""}
+
+
+@given(cases())
+def test_one_action_per_key(case: Case) -> None:
+    """One key has at most one action in a pass, and so has one row."""
+    _, plan, _ = case.run()
+    keys = [action.key for action in plan.actions]
+    targets = [action.litellm_id for action in plan.actions]
+
+    assert len(keys) == len(set(keys))
+    assert len(targets) == len(set(targets))
+
+
+@given(cases(), st.sampled_from([0.5, 6.0, 61.0, 3700.0]))
+def test_counters_need_new_snapshots(case: Case, later_s: float) -> None:
+    """However often and however late a pass runs on the same snapshots, no counter moves."""
+    view, _, history = case.run()
+    # What was discovered in a listing is forgotten while that cannot be read.
+    forgotten = {one.key for one in view.records if one.kind is Kind.DISCOVERED}
+    expected = _counters(history, forgotten)
+
+    for _ in range(3):
+        case = evolve(case, now=case.now + later_s)
+        _, _, history = case.run(history=history)
+        found = _counters(history, forgotten)
+        assert {} == {
+            one: (was, found.get(one)) for one, was in expected.items() if was != found.get(one)
+        }
+
+
+def _counters(history: History, forgotten: set[Key]) -> dict[Any, Any]:
+    seen = {
+        (key, target): (one.fails, one.oks, one.run, one.checked, one.last_ok, one.kind)
+        for key, known in history.keys.items()
+        if key not in forgotten
+        for target, one in known.seen.items()
+    }
+    hosts = {name: (one.missed, one.unlisted) for name, one in history.hosts.items()}
+    rows = {one: (known.passes, known.kept_wrong) for one, known in history.rows.items()}
+    return {**seen, **hosts, **rows}
+
+
+# ---- the end of it
+
+
+@given(cases())
+def test_converges(case: Case) -> None:
+    """If the world stands still and writes succeed, the plan runs empty and stays so."""
+    if case.snapshots.intended is None:
+        return
+    world = World.standing_still(case)
+    world.run(until_s=600)
+    rows, before = dict(world.litellm.rows), len(world.done)
+    world.run(until_s=150)
+
+    assert world.done[before:] == []
+    assert rows == world.litellm.rows
+
+
+# ---- secrets
+
+
+@given(cases())
+def test_no_secret_leaks(case: Case) -> None:
+    """No secret shows in a view, a plan or a history, however they are rendered."""
+    view, plan, history = case.run()
+    secrets = set(SECRETS.values())
+    for one in deployments_of(case.snapshots.intended):
+        for each in (one, one.previous):
+            if each is not None and each.bearer:
+                secrets.add(each.bearer.reveal())
+
+    for thing in (view, plan, history, case.snapshots):
+        texts = [repr(thing), str(thing), *words(thing)]
+        for secret in secrets:
+            assert not any(secret in text for text in texts)
