@@ -13,10 +13,10 @@ from .facts import Gate
 from .history import Cause, KeyHistory, Seen
 from .intended import Deployment
 from .join import Exploration
+from .probes import Target
 from .records import Kind, ProbeSpec, SignalKind
 from .scene import Scene
 from .signal import METRICS_INTERVAL_S, suspect_hung
-from .snapshots import Target
 
 RETRY_S = 1.0
 IDENTITY_EVERY = 10

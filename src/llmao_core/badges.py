@@ -106,9 +106,9 @@ def across(records: Sequence[Record]) -> tuple[Record, ...]:
     first: dict[str, str] = {}
     twice = set()
     for one in records:
-        if one.dialable and one.kind not in _NOT_BOXES:
-            if first.setdefault(one.dialable, one.key.base) != one.key.base:
-                twice.add(one.dialable)
+        box = one.dialable and one.kind not in _NOT_BOXES
+        if box and first.setdefault(one.dialable, one.key.base) != one.key.base:
+            twice.add(one.dialable)
     lengths: dict[str, set[int]] = defaultdict(set)
     for one in records:
         if one.lifecycle is Lifecycle.HEALTHY and one.max_model_len:

@@ -27,9 +27,10 @@ from .fold import Watch, announced, leaving
 from .history import History, KeyHistory, RowHistory, Seen
 from .intended import Deployment
 from .join import Joined
+from .probes import Target
 from .records import Kind, Lifecycle, LitellmSignal, SignalKind
 from .scene import Scene
-from .snapshots import Opinion, Target
+from .snapshots import Opinion
 
 REJECTED_PASSES = 3
 ORPHAN_PASSES = 3

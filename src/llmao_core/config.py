@@ -119,7 +119,7 @@ class CanaryConfig:
 
 @frozen
 class FleetConfig:
-    """Section `fleet`. `key` and `vllm_api_salt`: current first, previous after it; empty: not set."""
+    """Section `fleet`. `key`, `vllm_api_salt`: current, then previous; empty: not set."""
 
     name: str = "main"
     key: tuple[Secret, ...] = ()

@@ -96,7 +96,7 @@ def row_body(deployment: Deployment, body: Body, url: str, litellm_id: str) -> R
 
 
 def _victim(draft: Draft) -> Row:
-    """Return the row that goes: the derived id stays, else the dialable base, else the lowest id."""
+    """Return the row that goes: the derived id stays, else the dialable base, else the first id."""
     rows = sorted(draft.entry.rows, key=lambda row: row.id)
     deployment = draft.entry.deployment
     derived = deployment.litellm_id if deployment else ""

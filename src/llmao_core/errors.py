@@ -10,7 +10,7 @@ LlmaoError
 ├─ ExecuteError         did not happen
 │   ├─ Refused          and will not, until somebody changes something
 │   └─ NotYet           and may, later
-└─ OutcomeUnknown       may have happened: alone on its branch, because forgetting it makes a second row
+└─ OutcomeUnknown       may have happened: on its own branch: forgetting it makes a second row
 
 Raised by plugins, clients and the codec only, and turned into values by the plugin host.
 Messages never hold a secret: whoever raises masks first.

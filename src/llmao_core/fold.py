@@ -12,10 +12,11 @@ from .actions import ActionKind, Write
 from .history import HostHistory, KeyHistory, RowHistory, Seen
 from .intended import Deployment
 from .join import Joined, dialable
+from .probes import Target
 from .records import Kind, SignalKind
 from .scene import Scene
 from .signal import fold_canary, fold_open_paths, fold_report
-from .snapshots import BoxFetches, Row, Target
+from .snapshots import BoxFetches, Row
 
 HOUR_S = 3600.0
 _EARLY_S = 0.001
@@ -91,7 +92,8 @@ def fold_key(
         excused,
         entry.kind is Kind.DISCOVERED,
     )
-    return folded, targets
+    # The same object where nothing was learnt: most of history is shared from pass to pass.
+    return (known if folded == known else folded), targets
 
 
 def _fold_targets(

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from attrs import field, frozen
 
 from .keys import Key
+from .probes import Counters, Target
 from .records import Lifecycle, SignalKind
-from .snapshots import Counters, Target
 
 
 class Cause(enum.Enum):

@@ -97,7 +97,7 @@ def llmao_source() -> tuple[SourceCard, ...]:
 
 @hookspec
 def llmao_check(config: Config) -> tuple[Problem, ...]:
-    """Return the problems in the plugin's own section, with paths; no I/O. Every plugin is asked."""
+    """Return the problems in the plugin's own section; no I/O. Every plugin is asked."""
     raise NotImplementedError
 
 

@@ -7,7 +7,7 @@ id, else by its stamp, else by its address; a row of another fleet or of a file 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from .bearer import derive
 from .config import HostRow
@@ -15,9 +15,10 @@ from .history import History, HostHistory
 from .intended import Body, Deployment, Intended, box_deployment
 from .keys import Key, canonical_url, is_dialable, normalise_base
 from .placement import Found, Place, Places
+from .probes import Probes, Target
 from .records import Kind
 from .scene import Scene
-from .snapshots import BoxProtocol, BoxStatus, Probes, Row, Target
+from .snapshots import BoxProtocol, BoxStatus, Row
 
 _NO_BODY = Body("", {}, {}, None, "", frozenset())
 _NO_PLACE = Place()
@@ -112,9 +113,7 @@ class _Rows:
         return [found[one] for one in sorted(found)]
 
 
-def join(
-    scene: Scene, places: Places, hosts: Mapping[str, HostHistory], history: History
-) -> Joint:
+def join(scene: Scene, places: Places, hosts: Mapping[str, HostHistory], history: History) -> Joint:
     """Return one entry per key, in a fixed order; hosts: as folded in this pass."""
     intended, protocol = scene.intended, scene.protocol
     fleet = intended.config.fleet.name
@@ -156,9 +155,7 @@ def _entry(
 class _Last:
     """Where a key was last reached: its dialable URL in history, unless its instance changed."""
 
-    def __init__(
-        self, entry: Joined, hosts: Mapping[str, HostHistory], history: History
-    ) -> None:
+    def __init__(self, entry: Joined, hosts: Mapping[str, HostHistory], history: History) -> None:
         known = history.keys.get(entry.key)
         host = hosts.get(entry.deployment.host) if entry.deployment else None
         changed = bool(

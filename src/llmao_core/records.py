@@ -13,8 +13,9 @@ from .config import Mode
 from .errors import Trouble
 from .intended import Deployment
 from .keys import Key
+from .probes import Counters, Target
 from .secret import Secret
-from .snapshots import Counters, Row, SourceState, Target
+from .snapshots import Row, SourceState
 from .verdicts import (
     Availability,
     Badge,

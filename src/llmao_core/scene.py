@@ -11,13 +11,13 @@ from .actions import OutcomeKind, Write
 from .config import FleetConfig
 from .history import Seen
 from .intended import Intended
+from .probes import Probes
 from .snapshots import (
     BoxProtocol,
     Deployments,
     Health,
     Listing,
     Opinion,
-    Probes,
     Request,
     Row,
     Snapshot,
@@ -34,7 +34,8 @@ class Scene:
 
     stale_s: age at which what a probe showed no longer counts.
     rows: of the last good read of LiteLLM, stale or not: their addresses are probed until one
-    shows them gone. listings: fresh ones. all_listed: every configured listing is fresh, and there is one.
+    shows them gone. listings: fresh ones. all_listed: every configured listing is fresh, and
+    there is one.
     """
 
     now: float

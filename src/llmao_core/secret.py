@@ -25,7 +25,7 @@ class Secret:
     def fingerprint(self, salt: "Secret") -> str:
         """Return 16 hex digits that change when the secret does and tell nothing else."""
         return hmac.digest(
-            salt._value.encode(), b"llmao.fingerprint\n" + self._value.encode(), "sha256"
+            salt.reveal().encode(), b"llmao.fingerprint\n" + self._value.encode(), "sha256"
         ).hex()[:16]
 
     def matches(self, claimed: bytes) -> bool:

@@ -8,8 +8,7 @@ from attrs import evolve, frozen
 
 from .config import FleetConfig
 from .history import Canary, Cause, Seen
-from .records import SignalKind
-from .snapshots import (
+from .probes import (
     CanaryReport,
     Counters,
     OpenPathsReport,
@@ -18,6 +17,7 @@ from .snapshots import (
     ReplyKind,
     ServedModel,
 )
+from .records import SignalKind
 
 METRICS_INTERVAL_S = 15.0
 PREFILL_LIMIT_S = 600.0

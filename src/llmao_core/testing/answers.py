@@ -6,8 +6,7 @@ Rule of this file: it answers as the protocol says a server of that kind answers
 from collections.abc import Mapping
 
 from llmao_core.bearer import derive
-from llmao_core.records import ProbeSpec
-from llmao_core.snapshots import (
+from llmao_core.probes import (
     CanaryReport,
     Counters,
     Identity,
@@ -17,6 +16,7 @@ from llmao_core.snapshots import (
     ReplyKind,
     ServedModel,
 )
+from llmao_core.records import ProbeSpec
 from llmao_core.testing.situation import LEGACY_KEY, SALTS, Server, address
 
 _HEALTH: Mapping[str, Reply] = {

@@ -3,14 +3,7 @@
 Rule of this file: constants only; a report's time is set by whoever uses it.
 """
 
-from llmao_core.snapshots import (
-    Counters,
-    Identity,
-    ProbeReport,
-    Reply,
-    ReplyKind,
-    ServedModel,
-)
+from llmao_core.probes import Counters, Identity, ProbeReport, Reply, ReplyKind, ServedModel
 
 OK = Reply(ReplyKind.ANSWERED, 200)
 UNAUTHORIZED = Reply(ReplyKind.ANSWERED, 401)

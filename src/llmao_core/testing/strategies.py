@@ -16,6 +16,7 @@ from llmao_core.errors import Trouble
 from llmao_core.history import History
 from llmao_core.intended import Deployment, Intended
 from llmao_core.plan import Plan, Policy
+from llmao_core.probes import CanaryReport, OpenPathsReport, ProbeReport, Probes, Target
 from llmao_core.reconcile import reconcile
 from llmao_core.records import View
 from llmao_core.snapshots import (
@@ -23,22 +24,17 @@ from llmao_core.snapshots import (
     BoxFetches,
     BoxProtocol,
     BoxStatus,
-    CanaryReport,
     Deployments,
     Endpoint,
     Health,
     Instance,
     Listing,
-    OpenPathsReport,
     Opinion,
-    ProbeReport,
-    Probes,
     Reading,
     Request,
     RequestKind,
     Snapshot,
     Snapshots,
-    Target,
     UnknownHost,
     WrongKeys,
 )

@@ -10,17 +10,10 @@ from attrs import define, evolve
 
 from llmao_core.actions import ActionKind, Outcome, OutcomeKind, Write
 from llmao_core.plan import Action
+from llmao_core.probes import Probes
 from llmao_core.reconcile import reconcile
 from llmao_core.records import ProbeSpec
-from llmao_core.snapshots import (
-    Asked,
-    Deployments,
-    Health,
-    Listing,
-    Probes,
-    Reading,
-    Snapshot,
-)
+from llmao_core.snapshots import Asked, Deployments, Health, Listing, Reading, Snapshot
 from llmao_core.testing import answers
 from llmao_core.testing.invariants import check
 from llmao_core.testing.situation import (

@@ -18,13 +18,13 @@ from llmao_core.hooks import SourceKind
 from llmao_core.intended import Intended
 from llmao_core.keys import Key
 from llmao_core.plan import Plan
-from llmao_core.protocol import BoxEvent, WrongKey, fold
+from llmao_core.probes import Probes
+from llmao_core.protocol import BoxEvent, WrongKey, fold_all
 from llmao_core.records import View
 from llmao_core.snapshots import (
     BoxProtocol,
     Deployments,
     Health,
-    Probes,
     Reading,
     Request,
     Snapshot,
@@ -35,6 +35,8 @@ from .clock import Clock
 
 WRITES_KEPT_S = 600.0
 REQUESTS_KEPT = 1000
+# What boxes did is folded once per pass: a fleet that boots asks all at once.
+NOTED_AT_ONCE = 256
 
 
 @frozen
@@ -63,6 +65,7 @@ class Board:
         self._answers: Mapping[str, BoxAnswer] = {}
         self._revisions: Mapping[str, str] = {}
         self._protocol = BoxProtocol()
+        self._noted: list[tuple[BoxEvent, float]] = []
         self._kinds: dict[str, SourceKind] = {}
         self._readings: dict[str, Reading[Any]] = {}
         self._writes: Mapping[str, Write] = {}
@@ -82,8 +85,10 @@ class Board:
         return self._answers.get(host)
 
     def note(self, event: BoxEvent) -> None:
-        """Fold what a box did; wrong keys wake nobody, so that a flood of them costs little."""
-        self._protocol = fold(self._protocol, event, self._clock.now())
+        """Keep what a box did for the next pass; wrong keys wake nobody: a flood of them is cheap."""
+        self._noted.append((event, self._clock.now()))
+        if len(self._noted) >= NOTED_AT_ONCE:
+            self._fold()
         if not isinstance(event, WrongKey):
             self.changed()
 
@@ -210,6 +215,7 @@ class Board:
     def snapshots(self) -> Snapshots:
         """Return everything one pass looks at, as it is now."""
         self._tidy()
+        self._fold()
         return Snapshots(
             intended=self._intended,
             protocol=self._protocol,
@@ -265,6 +271,11 @@ class Board:
     def _first(self, kind: SourceKind) -> Reading[Any]:
         names = self._of(kind)
         return next((self._readings[name] for name in names), Reading())
+
+    def _fold(self) -> None:
+        if self._noted:
+            self._protocol = fold_all(self._protocol, self._noted)
+            self._noted.clear()
 
     def _tidy(self) -> None:
         now = self._clock.now()

@@ -19,8 +19,8 @@ from llmao_core.plan import Action, Plan
 from .board import Board
 from .clock import Clock
 from .host import Ended
-from .runners import log_unexpected
 from .store import Done, Store
+from .unexpected import log_unexpected
 
 FIRST_BACKOFF_S = 5.0
 LONGEST_BACKOFF_S = 300.0

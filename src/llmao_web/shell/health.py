@@ -17,13 +17,16 @@ from llmao_core.snapshots import Asked, Health, Opinion, Snapshot
 from .board import Board
 from .clock import Clock
 from .host import Failure, PluginHost
-from .runners import Runner, log_unexpected
+from .runners import Runner
 from .sources import Source
+from .unexpected import log_unexpected
 
 ASK_DEADLINE_S = 125.0
 ASK_TIMEOUT_S = 120.0
 ASKED_AGAIN_S = 30.0
-ASKS_AT_ONCE = 8
+# A question about a hung server takes LiteLLM `health_check_timeout`, 10 s, and boxes of one
+# provider hang together; fewer than the plugin host's connections.
+ASKS_AT_ONCE = 64
 ASKED_KEPT_S = 3600.0
 OPINION_COUNTS_S = 7200.0
 OPINIONS_KEPT = 20_000

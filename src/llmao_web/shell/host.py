@@ -49,6 +49,9 @@ _BODIES: Mapping[SourceKind, type[Listing] | type[Deployments] | type[Health]] =
     SourceKind.HEALTH: Health,
 }
 _SAID_CHARS = 300
+# uvicorn, and so LiteLLM, closes a connection that idles for 5 s: a write sent at that moment is
+# lost, and its row waits for a poll interval. We close first.
+_LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=2.0)
 
 log = structlog.get_logger(__name__)
 
@@ -271,6 +274,7 @@ class PluginHost:
                 trust_env=False,
                 headers={"User-Agent": f"llmao/{version}"},
                 timeout=30.0,
+                limits=_LIMITS,
             )
         return self._clients[name]
 

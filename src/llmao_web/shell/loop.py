@@ -21,11 +21,14 @@ from llmao_core.snapshots import Snapshots, SourceState
 
 from .board import Board, Concluded
 from .clock import Clock, wait_for_any
-from .runners import log_unexpected
 from .store import Store, Transition
+from .unexpected import log_unexpected
 
 TICK_S = 10.0
 SHORTEST_GAP_S = 0.1
+# After a pass twice its time is left to probes and boxes: they share one interpreter with it.
+RESTS = 2.0
+LONGEST_REST_S = 1.0
 FAILED = "reconcile"
 
 Reconcile = Callable[[Snapshots, History, Policy, float], tuple[View, Plan, History]]
@@ -96,7 +99,8 @@ class Loop:
             started = self._clock.monotonic()
             self._board.wake.clear()
             await self.once()
-            rest_s = SHORTEST_GAP_S - (self._clock.monotonic() - started)
+            took_s = self._clock.monotonic() - started
+            rest_s = max(SHORTEST_GAP_S - took_s, min(took_s * RESTS, LONGEST_REST_S))
             await wait_for_any(self._clock, rest_s, self._stopping)
             await wait_for_any(self._clock, self._until_tick(), self._board.wake, self._stopping)
 
@@ -181,11 +185,8 @@ def transitions(before: View | None, view: View, now: float) -> tuple[Transition
     if before is None:
         return ()
     old, new = _lifecycles(before.records), _lifecycles(view.records)
-    return tuple(
-        Transition(now, key, old.get(key, ""), new.get(key, ""))
-        for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key)
-    )
+    moved = [key for key in old.keys() | new.keys() if old.get(key) != new.get(key)]
+    return tuple(Transition(now, key, old.get(key, ""), new.get(key, "")) for key in sorted(moved))
 
 
 def _lifecycles(records: Iterable[Record]) -> Mapping[Key, str]:

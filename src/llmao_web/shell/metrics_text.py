@@ -13,7 +13,7 @@ from itertools import islice
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from llmao_core.snapshots import Counters
+from llmao_core.probes import Counters
 
 _GENERATED = "vllm:generation_tokens_total"
 _PROMPT = "vllm:prompt_tokens_total"

@@ -12,9 +12,10 @@ from llmao_core.config import Config
 from llmao_core.errors import LlmaoError
 from llmao_core.intended import build
 from llmao_core.plan import Plan, Policy
+from llmao_core.probes import ProbeReport, Probes, Target
 from llmao_core.reconcile import reconcile
 from llmao_core.records import ProbeSpec, SignalKind, View
-from llmao_core.snapshots import Health, ProbeReport, Probes, Target
+from llmao_core.snapshots import Health
 
 from .board import Board
 from .clock import Clock, wait_for_any

@@ -17,14 +17,8 @@ import httpx
 import structlog
 from attrs import define, field
 
+from llmao_core.probes import CanaryReport, OpenPathsReport, ProbeReport, Probes, Target
 from llmao_core.records import ProbeSpec
-from llmao_core.snapshots import (
-    CanaryReport,
-    OpenPathsReport,
-    ProbeReport,
-    Probes,
-    Target,
-)
 
 from .clock import Clock, wait_for_any
 from .probe_http import mask

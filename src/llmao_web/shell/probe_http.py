@@ -18,8 +18,8 @@ import httpx
 from attrs import field, frozen
 from httpx_aiohttp import AiohttpTransport
 
+from llmao_core.probes import Reply, ReplyKind
 from llmao_core.secret import Secret
-from llmao_core.snapshots import Reply, ReplyKind
 
 MAX_BODY_BYTES = 1_000_000
 _EXCERPT_CHARS_READ = 4000

@@ -13,9 +13,7 @@ import httpx
 from attrs import frozen
 
 from llmao_core.config import Mode
-from llmao_core.records import ProbeSpec
-from llmao_core.secret import Secret
-from llmao_core.snapshots import (
+from llmao_core.probes import (
     CanaryReport,
     Identity,
     OpenPathsReport,
@@ -24,6 +22,8 @@ from llmao_core.snapshots import (
     ReplyKind,
     ServedModel,
 )
+from llmao_core.records import ProbeSpec
+from llmao_core.secret import Secret
 
 from .clock import Clock
 from .metrics_text import read_counters

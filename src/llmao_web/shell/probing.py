@@ -7,13 +7,13 @@ import asyncio
 from collections.abc import Callable
 
 from llmao_core.config import Config
+from llmao_core.probes import Probes
 from llmao_core.records import ProbeSpec
-from llmao_core.snapshots import Probes
 
 from .clock import Clock
 from .probe import Prober
 from .probe_http import new_transport
-from .runners import log_unexpected
+from .unexpected import log_unexpected
 
 AGAIN_S = 1.0
 

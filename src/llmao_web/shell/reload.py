@@ -16,7 +16,7 @@ from llmao_core.errors import ConfigError, Trouble
 from .board import Board
 from .clock import Clock
 from .loop import Offload
-from .runners import log_unexpected
+from .unexpected import log_unexpected
 
 TROUBLE = "config"
 _NAMES_SHOWN = 20

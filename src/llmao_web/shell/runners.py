@@ -6,7 +6,6 @@ last good snapshot where it is and is tried again, later each time.
 
 import asyncio
 import math
-import traceback
 from typing import Any
 
 import structlog
@@ -20,6 +19,7 @@ from .board import Board
 from .clock import Clock, wait_for_any
 from .host import FETCH_DEADLINE_S, Failure, PluginHost
 from .sources import Source
+from .unexpected import log_unexpected
 
 FIRST_BACKOFF_S = 2.0
 LONGEST_RETRY_AFTER_S = 3600.0
@@ -161,12 +161,6 @@ class DeploymentsRunner(Runner):
         if self._board.reading(self.source.name).trouble:
             self._board.forgive()
         super()._accept(snapshot)
-
-
-def log_unexpected(source: str, error: BaseException) -> None:
-    """Log the type and the place of what should not happen; the message may hold anything."""
-    places = "".join(traceback.format_tb(error.__traceback__, limit=-6))
-    log.error("unexpected", source=source, error=type(error).__name__, at=places)
 
 
 def _bounded(retry_after_s: float | None) -> float:
