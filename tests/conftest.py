@@ -58,16 +58,19 @@ def _is_address(host: Any) -> bool:
 def _guard(event: str, args: tuple[Any, ...]) -> None:
     """Stop what would leave this machine; asyncio's sockets pass here, uvloop's own do not."""
     if event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
-        address = args[1]
-        if isinstance(address, tuple) and args[0].family in (socket.AF_INET, socket.AF_INET6):
-            # 0.0.0.0 as a destination is this machine, too.
-            if not _is_local(address[0]) and address[0] not in ("0.0.0.0", "::"):
-                _dialled.append(f"{event} {address[0]}")
-                raise ConnectionRefusedError(f"a test dials only loopback, not {address[0]}")
-    elif event == "socket.getaddrinfo":
+        _check_address(event, args[0], args[1])
+    elif event == "socket.getaddrinfo" and not (_is_local(args[0]) or _is_address(args[0])):
         # A name would be asked of a server elsewhere; without a network it is not found.
-        if not _is_local(args[0]) and not _is_address(args[0]):
-            raise socket.gaierror(socket.EAI_NONAME, "a test looks up no names")
+        raise socket.gaierror(socket.EAI_NONAME, "a test looks up no names")
+
+
+def _check_address(event: str, sock: Any, address: Any) -> None:
+    if not isinstance(address, tuple) or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    # 0.0.0.0 as a destination is this machine, too.
+    if not _is_local(address[0]) and address[0] not in ("0.0.0.0", "::"):
+        _dialled.append(f"{event} {address[0]}")
+        raise ConnectionRefusedError(f"a test dials only loopback, not {address[0]}")
 
 
 sys.addaudithook(_guard)

@@ -21,6 +21,7 @@ from llmao_core.config import Config
 from llmao_core.errors import LlmaoError
 
 from .box_api import box_routes
+from .box_files import box_files
 from .desk import Clock, Desk
 from .pages.models import models_page
 from .pages.render import Renderer
@@ -48,7 +49,7 @@ _SAID = {
     413: f"The request is larger than {LARGEST_BODY_BYTES} bytes.",
     500: "llmao made a mistake; its log says which.",
 }
-_MACHINES = ("/vllm/", "/api/", "/healthz", "/readyz", "/static/")
+_MACHINES = ("/vllm/", "/box/", "/api/", "/healthz", "/readyz", "/static/")
 
 
 def create_app(desk: Desk, config: Config, clock: Clock) -> Litestar:
@@ -61,6 +62,7 @@ def create_app(desk: Desk, config: Config, clock: Clock) -> Litestar:
             _readyz(desk),
             models_page(desk, clock, renderer),
             *box_routes(desk, config.server, clock),
+            box_files(),
             static_files(),
         ],
         exception_handlers={Exception: _on_error(renderer)},

@@ -4,10 +4,15 @@ Rule of this file: no secret gets through. `Secret` objects and Authorization he
 where they stand, and every finished line is searched for the configured values.
 """
 
+import asyncio
+import atexit
+import contextlib
+import io
 import json
 import logging
 import re
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO
 from urllib.parse import quote
@@ -24,7 +29,7 @@ MASK = "•••"
 _SHORTEST = 4
 _SHAPES = (r"sk-vllm-[A-Za-z0-9_-]{8,}", r"(?i:\bbearer\s+)[^\s\"',]+")
 _HIDDEN = ("authorization", "proxy-authorization")
-_AUTHORIZATION = min(map(len, _HIDDEN))
+_LENGTHS = frozenset(map(len, _HIDDEN))
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _QUIET = ("httpx", "httpcore", "asyncio", "uvicorn.access")
 
@@ -66,13 +71,55 @@ def secrets_in(source: Any) -> Iterator[Secret]:
             yield from secrets_in(getattr(source, field.name))
 
 
+class Together(io.TextIOBase):
+    """A stream that writes at once what one turn of the event loop says.
+
+    Where no event loop runs it writes right away, and the rest when the process ends. A log that
+    cannot be written stops nothing.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._waiting: deque[str] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        atexit.register(self.write_out)
+
+    def write(self, text: str) -> int:
+        """Take some text; it stands in the stream at the end of this turn."""
+        self._waiting.append(text)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.write_out()
+            return len(text)
+        if loop is not self._loop:
+            self._loop = loop
+            loop.call_soon(self.write_out)
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: whoever logs flushes each line."""
+
+    def write_out(self) -> None:
+        """Write everything that waits."""
+        self._loop = None
+        texts: list[str] = []
+        with contextlib.suppress(IndexError):  # another thread may take the last one
+            while self._waiting:
+                texts.append(self._waiting.popleft())
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write("".join(texts))
+            self._stream.flush()
+
+
 def configure(mask: Mask, stream: TextIO | None = None, level: int = logging.INFO) -> None:
     """Set up structlog and the standard library's logging for the whole process.
 
     stream: standard error when None. Lines are JSON unless the stream is a terminal.
     """
-    out = stream or sys.stderr
-    render = [*_rendering(terminal=out.isatty()), _masked_by(mask)]
+    given = stream or sys.stderr
+    out = Together(given)
+    render = [*_rendering(terminal=given.isatty()), _masked_by(mask)]
     shared: list[Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -112,7 +159,7 @@ def _rendering(*, terminal: bool) -> list[Processor]:
 def mask_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Mask Secret objects and Authorization headers, however deep they stand."""
     for name, value in event.items():
-        if type(value) not in _PLAIN or len(name) >= _AUTHORIZATION:
+        if type(value) not in _PLAIN or (len(name) in _LENGTHS and _is_authorization(name)):
             event[name] = _masked(name, value)
     return event
 
@@ -131,7 +178,7 @@ def _masked(name: object, value: Any) -> Any:
 def _is_authorization(name: object) -> bool:
     if isinstance(name, bytes):
         name = name.decode("latin-1")
-    return isinstance(name, str) and len(name) >= _AUTHORIZATION and name.lower() in _HIDDEN
+    return isinstance(name, str) and name.lower() in _HIDDEN
 
 
 def _json(event: EventDict, **given: Any) -> str:

@@ -20,9 +20,9 @@ from contextlib import suppress
 import httpx
 from attrs import frozen
 
+from llmao_core.probes import ReplyKind, Target
 from llmao_core.records import ProbeSpec
 from llmao_core.secret import Secret
-from llmao_core.snapshots import ReplyKind, Target
 from llmao_core.testing.fake_vllm import FakeVLLM, Mode
 from llmao_web.shell.clock import SystemClock
 from llmao_web.shell.probe import CONCURRENCY, Prober

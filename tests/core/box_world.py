@@ -7,6 +7,7 @@ Each event is one method, so that a machine, a seed or a person can let it happe
 from collections.abc import Sequence
 
 from attrs import define, evolve, field
+from tests.core.small_world import World
 
 from llmao_core.actions import OutcomeKind
 from llmao_core.config import Config, FleetConfig, GpuProvider, Host, HostRow
@@ -14,31 +15,26 @@ from llmao_core.history import History
 from llmao_core.intended import Deployment, build
 from llmao_core.keys import normalise_base
 from llmao_core.plan import Action, Policy
+from llmao_core.probes import Counters, Identity, ProbeReport, Probes, ServedModel
 from llmao_core.records import ProbeSpec
 from llmao_core.secret import Secret
 from llmao_core.snapshots import (
     BoxFetches,
     BoxProtocol,
     BoxStatus,
-    Counters,
     Endpoint,
     Health,
-    Identity,
     Instance,
     Listing,
-    ProbeReport,
-    Probes,
     Reading,
     Request,
     RequestKind,
     Row,
-    ServedModel,
     Snapshot,
     Snapshots,
 )
 from llmao_core.testing.fleets import MODELS, SALTS
 from llmao_core.testing.replies import OK, REFUSED, TIMED_OUT, UNAUTHORIZED
-from tests.core.small_world import World
 
 START = 1_000_000.0
 # How long a server must have served before llmao could have known it: a sweep and an identity.
@@ -261,9 +257,9 @@ class BoxWorld:
     def become(self, box: Box, state: str) -> None:
         """All servers of a box change their state; only one that serves gets busy or hangs."""
         for server in box.servers.values():
-            if server.ready_at is None and (state not in ("busy", "hung", "ok") or (
-                server.state in ("ok", "busy", "hung")
-            )):
+            if server.ready_at is None and (
+                state not in ("busy", "hung", "ok") or (server.state in ("ok", "busy", "hung"))
+            ):
                 server.become(state, self.now)
 
     def remap(self, box: Box, left: str) -> None:

@@ -5,6 +5,7 @@ Rule of this file: the order of tuples and mappings shows, that of sets does not
 
 import enum
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import attrs
 
@@ -14,7 +15,7 @@ def plain(thing: object) -> str:
     if isinstance(thing, enum.Enum):
         return str(thing)
     if attrs.has(type(thing)):
-        names = [one.name for one in attrs.fields(type(thing))]
+        names = _names(thing)
         inside = ", ".join(f"{name}={plain(getattr(thing, name))}" for name in names)
         return f"{type(thing).__name__}({inside})"
     if isinstance(thing, Mapping):
@@ -26,13 +27,17 @@ def plain(thing: object) -> str:
     return repr(thing)
 
 
+def _names(thing: Any) -> list[str]:
+    return [one.name for one in attrs.fields(type(thing))]
+
+
 def words(thing: object) -> Iterator[str]:
     """Yield every piece of text inside, as a page, a log or a JSON answer would find it."""
     if isinstance(thing, str):
         yield thing
     elif attrs.has(type(thing)):
-        for one in attrs.fields(type(thing)):
-            yield from words(getattr(thing, one.name))
+        for name in _names(thing):
+            yield from words(getattr(thing, name))
     elif isinstance(thing, Mapping):
         for name, value in thing.items():
             yield from words(name)

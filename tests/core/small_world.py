@@ -12,24 +12,21 @@ from llmao_core.actions import ActionKind, Outcome, OutcomeKind, Write
 from llmao_core.history import History
 from llmao_core.keys import normalise_base
 from llmao_core.plan import Action, Plan, Policy
+from llmao_core.probes import CanaryReport, OpenPathsReport, ProbeReport, Probes, Target
 from llmao_core.reconcile import reconcile
 from llmao_core.records import ProbeSpec, View
 from llmao_core.snapshots import (
     Asked,
-    CanaryReport,
     Deployments,
     Health,
-    OpenPathsReport,
+    Listing,
     Opinion,
-    ProbeReport,
-    Probes,
     Reading,
     Request,
     RequestKind,
     Row,
     Snapshot,
     Snapshots,
-    Target,
 )
 from llmao_core.testing.replies import OK
 from llmao_core.testing.replies import TIMED_OUT as _SILENT
@@ -104,7 +101,7 @@ class World:
     canary: Callable[[ProbeSpec], bool]
     litellm: Litellm = field(factory=Litellm)
     history: History = field(factory=History)
-    view: View = View(0.0)
+    view: View = field(factory=lambda: View(0.0))
     plan: Plan = field(factory=Plan)
     done: list[tuple[float, Action, Row | None]] = field(factory=list)
     outcome: Callable[[Action], OutcomeKind] = lambda _action: OutcomeKind.DONE
@@ -116,7 +113,7 @@ class World:
 
     @classmethod
     def standing_still(cls, case: Case) -> "World":
-        """Return a world that stays as a case left it: every base answers for ever as it last did."""
+        """Return a world that stays as a case left it: all answer for ever as they last did."""
         read = case.snapshots.deployments.snapshot
         rows = {row.id: row for row in read.body.rows} if read else {}
         reports = dict(case.snapshots.probes.reports)
@@ -216,7 +213,7 @@ class World:
         for name, one in self.snapshots.inventories.items():
             self._list(name, one, wanted)
 
-    def _list(self, name: str, one: Reading[object], wanted: Mapping[str, float]) -> None:
+    def _list(self, name: str, one: Reading[Listing], wanted: Mapping[str, float]) -> None:
         """Read a listing again as it is, when due or asked for."""
         read = one.snapshot
         if read is None or not (

@@ -20,16 +20,9 @@ from llmao_core.actions import ActionKind
 from llmao_core.history import History
 from llmao_core.keys import Key, canonical_url
 from llmao_core.plan import Action, Plan
+from llmao_core.probes import ProbeReport, ReplyKind, Target
 from llmao_core.records import Kind, Record, View
-from llmao_core.snapshots import (
-    ProbeReport,
-    Reading,
-    ReplyKind,
-    Row,
-    Snapshots,
-    SourceState,
-    Target,
-)
+from llmao_core.snapshots import Reading, Row, Snapshots, SourceState
 from llmao_core.testing.fleets import FLEET, SECRETS
 from llmao_core.testing.strategies import Case, cases, deployments_of
 
@@ -155,9 +148,9 @@ def _shuffled(snapshots: Snapshots, chance: Any) -> Snapshots:
 
 @given(cases(), st.sampled_from(["deployments unread", "deployments stale", "probes stale", ""]))
 def test_nothing_removed_on_stale_or_unread(case: Case, how: str) -> None:
-    """Without a fresh read of LiteLLM nothing is planned; without a fresh probe no probe decides."""
+    """Without a fresh read of LiteLLM nothing is planned, without a fresh probe none decides."""
     case = _blinded(case, how)
-    view, plan, _ = case.run()
+    _, plan, _ = case.run()
 
     if case.snapshots.intended is None:
         assert plan == Plan()

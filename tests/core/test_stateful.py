@@ -5,15 +5,16 @@ stands still every server has its route and nothing else has one.
 """
 
 import os
-from random import Random
+from collections.abc import Callable
+from random import Random  # noqa: TID251 - seeded, so that a life is lived again
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.core.box_world import Box, BoxWorld
 
 from llmao_core.actions import OutcomeKind
-from tests.core.box_world import Box, BoxWorld
 
 SETTLE_S = 900
 BOXES = st.integers(0, 3)
@@ -133,9 +134,14 @@ def live(seed: int, steps: int, *, most_s: int) -> BoxWorld:
     chance = Random(seed)
     it = BoxWorld()
     it.run(60)
-    box = lambda: it.boxes[chance.randrange(4)]  # noqa: E731
-    load = lambda: chance.choice([15, 60, 200])  # noqa: E731
-    events = [
+
+    def box() -> Box:
+        return it.boxes[chance.randrange(4)]
+
+    def load() -> int:
+        return chance.choice([15, 60, 200])
+
+    events: list[Callable[[], None]] = [
         lambda: it.become(box(), chance.choice(["ok", "ok", "busy", "hung", "silent", "down"])),
         lambda: it.become(box(), "ok"),
         lambda: it.boot(box(), load()),

@@ -179,10 +179,6 @@ class Llmao:
         acted = [event for event in self.events() if event["event"] == "action"]
         return [event for event in acted if kind in ("", event["kind"])]
 
-    def confirmed(self) -> bool:
-        """Tell whether nothing more is to be done, as of its last line about a pass."""
-        return bool(passes := self.passes()) and not passes[-1]["rules"]
-
     def wait_for_action(self, number: int, within_s: float, kind: str = "") -> dict[str, Any]:
         """Return the action of that number, from 0, when it is logged."""
         found: Callable[[], bool] = lambda: len(self.actions(kind)) > number  # noqa: E731

@@ -52,7 +52,6 @@ def test_a_kill_at_any_moment_of_an_add_leaves_one_row(
         assert proxy.answers()
         later = llmao.actions()[written:]
         assert {"add_litellm"} >= {each["kind"] for each in later}, later
-        assert bool(stored) is not bool(later), "added again only where nothing was stored"
         llmao.kill()
         proxy.clear()
 

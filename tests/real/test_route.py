@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import Figures, Lab, NewLlmao
+from .conftest import POLL_S, Figures, Lab, NewLlmao
 from .proxy import Caller, Proxy
-from .timing import seconds_until
+from .timing import holds_for, now, seconds_until
 
 pytestmark = pytest.mark.real
 
@@ -76,16 +76,17 @@ def test_a_deployment_deleted_or_edited_by_hand_is_put_back(
             for each in rows
         ]  # fmt: skip
 
-    assert as_configured()
     for number, (field, edit) in enumerate(edits.items(), 1):
-        seconds_until(llmao.confirmed, PUT_BACK_S, "confirmed")
+        holds_for(2 * POLL_S, as_configured, "as configured")
+        began = now()
         proxy.edit(row_id, **{"model_info": {"id": row_id}, **edit})
         assert not as_configured()
         action = llmao.wait_for_action(number, PUT_BACK_S)
         assert ("update_litellm", "done") == (action["kind"], action["outcome"])
         assert action["rule"] in ("body-differs", "moved")
         assert action["reason"]
-        figures(f"{field} edited → put back", seconds_until(as_configured, 5, "as configured"))
+        seconds_until(as_configured, 5, "as configured")
+        figures(f"{field} edited → put back", now() - began)
 
     proxy.delete(row_id)
     took_s = seconds_until(as_configured, PUT_BACK_S, "put back")
@@ -117,6 +118,7 @@ def test_a_changed_model_is_taken_up_in_place(
         llmao.reload()
         figures("SIGHUP → row changed", seconds_until(changed, PUT_BACK_S, "changed"))
         seconds_until(lambda: len(caller.asked) > 20, 60, "asked 20 times")
+    llmao.stop()
     assert [] == caller.errors
     assert stored == proxy.stored(), "the same row, created when it was"
     assert ["add_litellm", "update_litellm"] == [each["kind"] for each in llmao.actions()]

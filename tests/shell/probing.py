@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager, suppress
 import httpx
 
 from llmao_core.config import Mode as ModelMode
+from llmao_core.probes import ProbeReport, Probes, Target
 from llmao_core.records import ProbeSpec
 from llmao_core.secret import Secret
-from llmao_core.snapshots import ProbeReport, Probes, Target
 from llmao_web.shell.clock import Clock, SystemClock
 from llmao_web.shell.probe import Prober
 from llmao_web.shell.probe_http import new_transport

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmao_core.snapshots import Counters
+from llmao_core.probes import Counters
 from llmao_core.testing.fake_vllm_metrics import Load, Tally, metrics_text
 from llmao_web.shell.metrics_text import _NAMES, read_counters
 

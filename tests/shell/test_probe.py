@@ -9,7 +9,7 @@ import pytest
 import structlog
 from tests.shell.probing import BEARER, CLOCK, SHORT_S, Bench, spec
 
-from llmao_core.snapshots import ReplyKind
+from llmao_core.probes import ReplyKind
 from llmao_core.testing.clock import VirtualClock
 from llmao_core.testing.fake_vllm import FakeVLLM, Mode
 from llmao_web.shell.probe import CONCURRENCY, _affordable

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.shell.probing import BEARER, LONG_S, Bench, report_of, spec
 from tests.shell.raw_server import RawServer, http
 
+from llmao_core.probes import ReplyKind, ServedModel
 from llmao_core.secret import Secret
-from llmao_core.snapshots import ReplyKind, ServedModel
 from llmao_web.shell.probe_http import MAX_BODY_BYTES, excerpt, mask
 from llmao_web.shell.probe_steps import served_models
 

@@ -9,7 +9,7 @@ from tests.shell.probing import BEARER, CLOCK, LONG_S, SHORT_S, probe_once, repo
 from tests.shell.raw_server import RawServer, http
 
 from llmao_core.config import Mode as ModelMode
-from llmao_core.snapshots import ProbeReport, Reply, ReplyKind, ServedModel
+from llmao_core.probes import ProbeReport, Reply, ReplyKind, ServedModel
 from llmao_core.testing.fake_vllm import FakeVLLM, Mode
 
 Start = Callable[..., Awaitable[FakeVLLM]]

@@ -20,6 +20,7 @@ from llmao_core.errors import Trouble
 from llmao_core.intended import Intended, build
 from llmao_core.keys import box_key, commercial_key
 from llmao_core.plan import Action, Hold, Plan
+from llmao_core.probes import Counters
 from llmao_core.protocol import BoxEvent, fold
 from llmao_core.records import (
     AttentionItem,
@@ -38,7 +39,7 @@ from llmao_core.records import (
     View,
 )
 from llmao_core.secret import Secret
-from llmao_core.snapshots import BoxProtocol, Counters, Row, SourceState
+from llmao_core.snapshots import BoxProtocol, Row, SourceState
 
 NOW = 1_760_000_000.0
 FLEET_KEY = "fleet-key-for-tests"
