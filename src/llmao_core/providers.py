@@ -32,7 +32,7 @@ _SHORTEST_WORD = 8
 _BREAKS = re.compile(r"[\s=\"',;]+")
 _MOST_NUMBER = 1e15
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_TOKEN = re.compile(r"[A-Za-z0-9+/_=-]{32,}")
+_TOKEN = re.compile(r"[A-Za-z0-9+/_-]{32,}=*")
 _CONTRACT_LABEL = re.compile(r"c\.\d+")
 # Nobody outside can dial these: 100.64/10 is the carrier's own side of its NAT.
 _NOT_PUBLIC = tuple(
@@ -244,11 +244,10 @@ def _problem(
 
 
 def _key_problems(section: GpuProvider) -> Iterable[Problem]:
-    if section.api_key is None:
-        return
-    key = section.api_key.reveal()
+    # A key that still says CHANGE_ME has become none by the time the section gets here.
+    key = section.api_key.reveal() if section.api_key else ""
     if not key or key.startswith("CHANGE_ME"):
-        remedy = "Set it, or remove it to do without this listing."
+        remedy = "Set it, or remove the section to do without this listing."
         yield _problem(
             section, "api_key", "The key is not set: no listing is read.", remedy, warning=True
         )

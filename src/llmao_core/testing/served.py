@@ -86,7 +86,15 @@ class Served:
     async def serve(self, port: int = 0) -> AsyncIterator[str]:
         """Serve on loopback for as long as the block runs; gives the base URL."""
         server = _Server(
-            uvicorn.Config(self, "127.0.0.1", port, log_level="critical", ws="none", lifespan="off")
+            uvicorn.Config(
+                self,
+                "127.0.0.1",
+                port,
+                log_config=None,
+                access_log=False,
+                ws="none",
+                lifespan="off",
+            )
         )
         task = asyncio.ensure_future(server.serve())
         await asyncio.wait(
