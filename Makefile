@@ -1,7 +1,7 @@
 # Every target sets up what it needs; `make help` lists them.
 PY := .venv/bin/python
 READY := .venv/.ready
-SOURCES := src box tests
+SOURCES := src box tests examples
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo lab test test-real test-thorough check bench fmt docs
@@ -20,7 +20,7 @@ $(READY): pyproject.toml
 	@touch $(READY)
 
 demo: $(READY)  ## llmao in front of a simulated fleet, on a loopback port
-	$(PY) -m llmao_web.cli demo
+	.venv/bin/llmao demo
 
 lab: $(READY)  ## a real LiteLLM and a real vLLM with a tiny model, on loopback, until Ctrl-C
 	$(PY) -m tests.real.lab up
@@ -43,7 +43,7 @@ check: $(READY)  ## style, types, import contracts, duplicates, generated docume
 	$(PY) -m llmao_core.testing.render --check
 
 bench: $(READY)  ## every benchmark; the figures go into docs/performance.md by hand
-	for bench in tests/bench/bench_*.py; do $(PY) $$bench || exit 1; done
+	for bench in tests/bench/bench_*.py; do $(PY) -m tests.bench.$$(basename $$bench .py) || exit 1; done
 
 docs: $(READY)  ## render the generated documents anew
 	$(PY) -m llmao_core.testing.render --write

@@ -17,7 +17,7 @@ _SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_to
 
 settings.register_profile(
     "fast",
-    max_examples=60,
+    max_examples=50,
     stateful_step_count=25,
     deadline=None,
     derandomize=True,

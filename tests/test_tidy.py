@@ -12,6 +12,8 @@ ROOT = Path(__file__).parent.parent
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 60
 NORMAL_FUNCTION_LINES = 40
+# It must be one file, since a box fetches and runs it alone, with nothing beside it.
+ALONE = ROOT / "box" / "install_set.py"
 SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "box").rglob("*.py")])
 
 
@@ -43,7 +45,7 @@ def test_a_file_fits_in_the_head(path: Path) -> None:
     lines = path.read_text().count("\n")
     long = {name: size for name, size in _functions(path) if size > MOST_FUNCTION_LINES}
 
-    assert lines <= MOST_LINES
+    assert lines <= MOST_LINES or path == ALONE
     assert not long
 
 

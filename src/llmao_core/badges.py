@@ -5,7 +5,7 @@ each other come last, in `across`.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from attrs import evolve
 
@@ -26,16 +26,20 @@ _WANTED = (Want.INTENDED, Want.COMMERCIAL, Want.DISCOVERED)
 
 def badges(draft: Draft, litellm: LitellmSignal, behind: bool, scene: Scene) -> tuple[Badge, ...]:
     """Return the badges of one key, in the order of the closed list."""
-    found = [*draft.difference.badges, *_of_rows(draft)]
+    found = set(draft.difference.badges)
+    _of_rows(draft, found)
     if draft.entry.place.ambiguous:
-        found.append(Badge.AMBIGUOUS)
+        found.add(Badge.AMBIGUOUS)
     if behind:
-        found.append(Badge.REVISION_BEHIND)
+        found.add(Badge.REVISION_BEHIND)
     if draft.aim is not None:
-        found += _of_box(draft, draft.aim, litellm, scene)
+        _of_box(draft, draft.aim, found)
+        if draft.aim.seen is not None and not draft.aim.stale:
+            _of_skew(draft.entry, draft.aim.seen, litellm, found)
+            _of_server(draft.aim.seen, draft.aim, scene, found)
     if draft.life is Lifecycle.WRONG_MODEL:
-        found.append(Badge.WRONG_MODEL)
-    return in_order(set(found)) if found else ()
+        found.add(Badge.WRONG_MODEL)
+    return in_order(found)
 
 
 def in_order(found: set[Badge]) -> tuple[Badge, ...]:
@@ -43,62 +47,58 @@ def in_order(found: set[Badge]) -> tuple[Badge, ...]:
     return tuple(badge for badge in Badge if badge in found) if found else ()
 
 
-def _of_rows(draft: Draft) -> Iterator[Badge]:
+def _of_rows(draft: Draft, found: set[Badge]) -> None:
     facts, entry = draft.facts, draft.entry
     if facts.route is Route.NONE:
         unrouted = facts.want in _WANTED and draft.life in _SHOULD_BE_ROUTED
         if unrouted and facts.gate not in (Gate.BLIND, Gate.PENDING, Gate.LEAVING):
-            yield Badge.INTENDED_NOT_IN_LITELLM
+            found.add(Badge.INTENDED_NOT_IN_LITELLM)
         return
     if entry.kind is Kind.ORPHAN:
-        yield Badge.LITELLM_ONLY
+        found.add(Badge.LITELLM_ONLY)
     if facts.route is Route.SEVERAL or (entry.copies and any(row.in_db for row in entry.copies)):
-        yield Badge.DUPLICATE
+        found.add(Badge.DUPLICATE)
     if facts.base is Base.ELSEWHERE and draft.row is not None:
         listens = draft.row.base == normalise_base(entry.key.base)
         moved = listens and draft.known.dialable != draft.row.base
-        yield Badge.AT_LISTEN_PORT if moved else Badge.API_BASE_MISMATCH
+        found.add(Badge.AT_LISTEN_PORT if moved else Badge.API_BASE_MISMATCH)
 
 
-def _of_box(draft: Draft, aim: Aim, litellm: LitellmSignal, scene: Scene) -> Iterator[Badge]:
+def _of_box(draft: Draft, aim: Aim, found: set[Badge]) -> None:
     if not draft.known.dialable:
-        yield Badge.UNPLACED
+        found.add(Badge.UNPLACED)
     if len(draft.known.removals) > 1:
-        yield Badge.FLAPPING
+        found.add(Badge.FLAPPING)
     if aim.previous:
-        yield Badge.BEARER_PENDING
-    seen = aim.seen
-    if seen is None or scene.stale(seen):
+        found.add(Badge.BEARER_PENDING)
+
+
+def _of_skew(entry: Joined, seen: Seen, litellm: LitellmSignal, found: set[Badge]) -> None:
+    if not entry.rows or litellm is LitellmSignal.UNKNOWN:
         return
-    yield from _of_skew(draft.entry, seen, litellm)
-    yield from _of_server(seen, aim, scene)
+    up = litellm is LitellmSignal.UP
+    if seen.kind in (SignalKind.OK, SignalKind.BUSY) and not up:
+        found.add(Badge.VLLM_UP_LITELLM_DOWN)
+    if seen.kind is SignalKind.FAILED and up:
+        found.add(Badge.VLLM_DOWN_LITELLM_UP)
+    if seen.kind is SignalKind.REFUSED and up and not seen.open:
+        found.add(Badge.BEARER_PENDING)
 
 
-def _of_skew(entry: Joined, seen: Seen, litellm: LitellmSignal) -> Iterator[Badge]:
-    if not entry.rows:
-        return
-    if seen.kind in (SignalKind.OK, SignalKind.BUSY) and litellm is LitellmSignal.DOWN:
-        yield Badge.VLLM_UP_LITELLM_DOWN
-    if seen.kind is SignalKind.FAILED and litellm is LitellmSignal.UP:
-        yield Badge.VLLM_DOWN_LITELLM_UP
-    if seen.kind is SignalKind.REFUSED and litellm is LitellmSignal.UP and not seen.open:
-        yield Badge.BEARER_PENDING
-
-
-def _of_server(seen: Seen, aim: Aim, scene: Scene) -> Iterator[Badge]:
-    recipe, served = aim.deployment.recipe, seen.max_model_len
+def _of_server(seen: Seen, aim: Aim, scene: Scene, found: set[Badge]) -> None:
+    recipe, served, counters = aim.deployment.recipe, seen.max_model_len, seen.counters
     if recipe and recipe.max_model_len and served and served != recipe.max_model_len:
-        yield Badge.MAX_LEN_DIFFERS
+        found.add(Badge.MAX_LEN_DIFFERS)
     if seen.open_paths:
-        yield Badge.OPEN_PATHS
+        found.add(Badge.OPEN_PATHS)
     if seen.kind is SignalKind.BUSY:
-        yield Badge.BUSY
-    if seen.hung or suspect_hung(seen, scene.fleet):
-        yield Badge.HUNG
+        found.add(Badge.BUSY)
+    if seen.hung or (seen.silent_since is not None and suspect_hung(seen, scene.fleet)):
+        found.add(Badge.HUNG)
     if seen.canary is Canary.DECLINED:
-        yield Badge.CANARY_REFUSED
-    if served and seen.counters and seen.counters.kv_tokens and (served > seen.counters.kv_tokens):
-        yield Badge.OVERSIZED
+        found.add(Badge.CANARY_REFUSED)
+    if served and counters and counters.kv_tokens and served > counters.kv_tokens:
+        found.add(Badge.OVERSIZED)
 
 
 def across(records: Sequence[Record]) -> tuple[Record, ...]:

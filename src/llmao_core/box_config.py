@@ -51,7 +51,7 @@ class BoxAnswer:
         """Return the process names of its servers."""
         return frozenset(server.shown["name"] for server in self.servers)
 
-    @property
+    @cached_property
     def keyless(self) -> bool:
         """Tell whether a server would get an empty bearer, because no salt is configured."""
         return not all(server.api_key for server in self.servers)

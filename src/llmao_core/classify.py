@@ -39,15 +39,19 @@ MAX_OKS = 32
 
 @frozen
 class Aim:
-    """Which bearer is the one to go by: its target, what probes showed there, its deployment."""
+    """Which bearer is the one to go by: its target, what probes showed there, its deployment.
+
+    stale: what probes showed is too old to rest on, or nothing.
+    """
 
     deployment: Deployment
     target: Target | None
     seen: Seen | None
+    stale: bool
     previous: bool = False
 
 
-def aim_of(entry: Joined, known: KeyHistory, targets: Watch) -> Aim | None:
+def aim_of(entry: Joined, known: KeyHistory, targets: Watch, scene: Scene) -> Aim | None:
     """Choose between the bearer and, while the box still runs it, the previous one."""
     deployment = entry.deployment
     if deployment is None or deployment.bearer is None:
@@ -60,8 +64,8 @@ def aim_of(entry: Joined, known: KeyHistory, targets: Watch) -> Aim | None:
         and older.identity
         and not (main and main.identity)
     ):
-        return Aim(deployment.previous, targets.previous, older, previous=True)
-    return Aim(deployment, targets.main, main)
+        return Aim(deployment.previous, targets.previous, older, scene.stale(older), previous=True)
+    return Aim(deployment, targets.main, main, main is None or scene.stale(main))
 
 
 # ---- the lifecycle
@@ -95,7 +99,7 @@ def life_facts(
     addresses: frozenset[str],
 ) -> LifeFacts:
     """Return what decides the lifecycle of a key."""
-    evidence = _BY_LITELLM[litellm] if aim is None else _evidence(aim.seen, scene)
+    evidence = _BY_LITELLM[litellm] if aim is None else _evidence(aim, scene)
     return LifeFacts(
         evidence,
         _served(known),
@@ -105,8 +109,9 @@ def life_facts(
     )
 
 
-def _evidence(seen: Seen | None, scene: Scene) -> Evidence:
-    if seen is None or scene.stale(seen):
+def _evidence(aim: Aim, scene: Scene) -> Evidence:
+    seen = aim.seen
+    if seen is None or aim.stale:
         return Evidence.UNSEEN
     kind = seen.kind
     if kind is SignalKind.OK:
@@ -261,7 +266,7 @@ def api_base(deployment: Deployment, url: str) -> str:
 
 def _ready(known: KeyHistory, aim: Aim | None, scene: Scene, *, routed: bool) -> Ready:
     seen = aim.seen if aim else None
-    if aim is None or seen is None or not known.dialable or scene.stale(seen):
+    if aim is None or seen is None or not known.dialable or aim.stale:
         return Ready.NO
     if seen.kind is SignalKind.BUSY:
         return Ready.ALIVE if seen.identity else Ready.NO

@@ -11,7 +11,7 @@ from attrs import frozen
 from .actions import ActionKind, Order, RowBody
 from .classify import Aim, api_base
 from .drift import Difference
-from .facts import AtRow, Gate, PlanFacts
+from .facts import AtRow, PlanFacts
 from .fold import Watch
 from .history import HostHistory, KeyHistory, RowHistory, Seen
 from .intended import Body, Deployment
@@ -53,14 +53,6 @@ class Draft:
     @property
     def at_row(self) -> AtRow:
         return self.facts.at_row
-
-    @property
-    def leaving(self) -> bool:
-        return self.facts.gate is Gate.LEAVING
-
-    @property
-    def restarting(self) -> bool:
-        return self.facts.gate is Gate.RESTARTING
 
 
 def draft_action(draft: Draft) -> Action:

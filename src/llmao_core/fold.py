@@ -72,8 +72,12 @@ def fold_key(
     targets = watch(entry, url)
     seen = _fold_targets(known, targets, entry, scene)
     last_ok = _last_ok(known, seen, targets)
-    handouts = _handouts(known, last_ok, entry, host, scene)
-    removals, excused = _removals(known, entry, scene)
+    handouts = (known.handout, known.last_handout)
+    if scene.protocol.hosts:
+        handouts = _handouts(known, last_ok, entry, host, scene)
+    removals, excused = known.removals, known.excused
+    if scene.writes or removals:
+        removals, excused = _removals(known, entry, scene)
     broken = _broken(known, entry, seen.get(targets.main) if targets.main else None, scene)
     row_seen = known.row_seen or bool(entry.rows)
     folded = KeyHistory(
@@ -126,7 +130,8 @@ def _fold_target(
     probes = scene.probes
     report = probes.reports.get(target)
     since = _EVER if reset is None else reset
-    if report is not None and report.probed_at >= since:
+    new = report is not None and (seen is None or report.probed_at > seen.probed_at)
+    if report is not None and new and report.probed_at >= since:
         seen = fold_report(seen, report, served, scene.fleet, assumed)
     if seen is None:
         return None
@@ -246,9 +251,15 @@ def fold_row(
 ) -> RowHistory:
     """Return what is remembered of a row after this pass's read of the deployments."""
     known = old or RowHistory()
-    if scene.deployments is None or scene.pending_until(row.id) is not None:
+    if scene.deployments is None:
         return known
-    return _judge_write(_count_orphan(known, orphan, scene), row, differs, scene)
+    write = _written(row, scene)
+    if not differs:
+        known = _kept(known, write, scene.deployments.taken_at)
+    if scene.pending_until(row.id) is not None:
+        return known
+    known = _count_orphan(known, orphan, scene)
+    return _not_kept(known, write) if differs else known
 
 
 def _count_orphan(known: RowHistory, orphan: bool, scene: Scene) -> RowHistory:
@@ -265,13 +276,26 @@ def _count_orphan(known: RowHistory, orphan: bool, scene: Scene) -> RowHistory:
 _WRITES = (ActionKind.ADD_LITELLM, ActionKind.UPDATE_LITELLM, ActionKind.REPLACE_LITELLM)
 
 
-def _judge_write(known: RowHistory, row: Row, differs: bool, scene: Scene) -> RowHistory:
-    """Count a confirmed write that reads back different; a right one clears the count."""
+def _written(row: Row, scene: Scene) -> Write | None:
+    """Return the last write of a body to a row, if it went well."""
     write = scene.writes.get(row.id)
-    if not differs:
-        return evolve(known, kept_wrong=0) if known.kept_wrong else known
     if write is None or write.kind not in _WRITES or write.answered is None:
+        return None
+    return write if write.outcome is not None and write.outcome.good else None
+
+
+def _kept(known: RowHistory, write: Write | None, taken_at: float) -> RowHistory:
+    """Clear the count: a write that once read back right was kept, whatever people do later."""
+    judged = known.write
+    if write is not None and write.answered is not None and taken_at >= write.answered:
+        judged = write.answered
+    if not known.kept_wrong and judged == known.write:
         return known
-    if write.outcome is None or not write.outcome.good or write.answered == known.write:
+    return evolve(known, kept_wrong=0, write=judged)
+
+
+def _not_kept(known: RowHistory, write: Write | None) -> RowHistory:
+    """Count a confirmed write that reads back different."""
+    if write is None or write.answered == known.write:
         return known
     return evolve(known, kept_wrong=known.kept_wrong + 1, write=write.answered, hash=write.hash)

@@ -134,7 +134,7 @@ def _by_name(
     placed: dict[str, Place] = {}
     taken: dict[tuple[str, str], str] = {}
     candidates = [name for name in names if name in by_name]
-    candidates.sort(key=lambda name: (name != by_name[name][0].instance.id.lower(), name))
+    candidates.sort(key=lambda name: name != by_name[name][0].instance.id.lower())
     for name in candidates:
         found = by_name[name]
         if len(found) > 1:

@@ -20,7 +20,7 @@ from .keys import Key
 from .placement import Places, find, fold_host
 from .plan import Plan, Policy
 from .records import Kind, Lifecycle, View
-from .restrain import asks, first_outside, outside, reads, removed_now, restrain
+from .restrain import asks, failing_since, first_outside, outside, reads, removed_now, restrain
 from .rollup import roll_up
 from .scene import Scene, look
 from .snapshots import Snapshots, SourceState
@@ -44,7 +44,9 @@ def reconcile(
     joint = join(scene, places, hosts, history)
     drafts = _decide(scene, places, joint, hosts, history)
     found = outside(scene, (seen for one in drafts for seen in one.known.seen.values()))
-    drafts = [_with_outside(draft, first_outside(draft, found, scene)) for draft in drafts]
+    failing = [place for place, draft in enumerate(drafts) if _fails(draft, scene)]
+    for place in failing:
+        drafts[place] = _with_outside(drafts[place], first_outside(drafts[place], found, scene))
     held = restrain(drafts, found, history, policy, scene)
     if held:
         by_key = {draft.entry.key: draft for draft in held}
@@ -52,8 +54,8 @@ def reconcile(
     view = _view(snapshots, scene, places, joint, drafts, hosts, history)
     plan = Plan(
         actions=tuple(draft.action for draft in held if draft.action is not None),
-        asks=asks(drafts, found, scene),
-        reads=reads(drafts, scene),
+        asks=asks([drafts[place] for place in failing], found, scene),
+        reads=reads([drafts[place] for place in failing], scene),
     )
     return view, plan, _remember(scene, drafts, hosts, history, policy, view)
 
@@ -98,7 +100,7 @@ def _draft(
     """Return one key, decided: folded, classified and looked up in the table."""
     host = hosts.get(entry.deployment.host) if entry.deployment else None
     known, targets = fold_key(history.keys.get(entry.key), entry, host, scene)
-    aim = aim_of(entry, known, targets)
+    aim = aim_of(entry, known, targets, scene)
     signal = litellm_signal(entry, scene)
     rule = life_rule(life_facts(entry, known, aim, signal, scene, places.addresses))
     life = rule.lifecycle or known.lifecycle or _first_life(known)
@@ -146,10 +148,15 @@ def _row_after(
 ) -> RowHistory | None:
     if not entry.rows or entry.kind is Kind.FOREIGN:
         return None
-    if known is None and not differs and entry.kind is not Kind.ORPHAN:
+    row, orphan = entry.rows[0], entry.kind is Kind.ORPHAN
+    if known is None and not differs and not orphan and row.id not in scene.writes:
         return None
-    orphan = entry.kind is Kind.ORPHAN
-    return fold_row(known, entry.rows[0], orphan=orphan, differs=differs, scene=scene)
+    return fold_row(known, row, orphan=orphan, differs=differs, scene=scene)
+
+
+def _fails(draft: Draft, scene: Scene) -> bool:
+    """Tell whether a row's address fails, or did in the pass before."""
+    return draft.known.outside is not None or failing_since(draft.row_seen, scene) is not None
 
 
 def _with_outside(draft: Draft, at: float | None) -> Draft:

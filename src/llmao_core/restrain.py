@@ -262,9 +262,7 @@ def asks(drafts: Iterable[Draft], found: Outside, scene: Scene) -> tuple[str, ..
     return tuple(
         draft.row.id
         for draft in drafts
-        if draft.row is not None
-        and failing_since(draft.row_seen, scene) is not None
-        and wants_opinion(draft, found, scene)
+        if draft.row is not None and wants_opinion(draft, found, scene)
     )
 
 

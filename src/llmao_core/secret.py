@@ -13,10 +13,12 @@ from typing import final
 class Secret:
     """Text that must not appear in a log, page, repr, exception or journal."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("_digest", "_value")
 
     def __init__(self, value: str) -> None:
         self._value = value
+        # a file or variable may hold what is no Unicode; it matches nothing that can be sent
+        self._digest = hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()
 
     def reveal(self) -> str:
         """Return the text itself, for the one who sends it on."""
@@ -30,11 +32,10 @@ class Secret:
 
     def matches(self, claimed: bytes) -> bool:
         """Compare in constant time, whatever bytes somebody claims."""
-        ours = hashlib.sha256(self._value.encode()).digest()
-        return hmac.compare_digest(ours, hashlib.sha256(claimed).digest())
+        return hmac.compare_digest(self._digest, hashlib.sha256(claimed).digest())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and self.matches(other._value.encode())
+        return isinstance(other, Secret) and hmac.compare_digest(self._digest, other._digest)
 
     def __hash__(self) -> int:
         return hash((Secret, self._value))

@@ -9,8 +9,9 @@ from typing import Any
 
 from .attention import not_proven
 from .badges import across, badges
-from .classify import lacks_proof, said
+from .classify import Aim, lacks_proof, said
 from .draft import Draft
+from .facts import Gate
 from .history import HostHistory
 from .keys import Key
 from .placement import Found, Places
@@ -37,7 +38,8 @@ def _record(draft: Draft, scene: Scene, revisions: Mapping[str, str]) -> Record:
     litellm = said(opinion)
     deployment = entry.deployment
     host = deployment.host if deployment else ""
-    current, applied = _revisions(host, scene, revisions)
+    current, fetches = revisions.get(host, ""), scene.protocol.hosts.get(host)
+    applied = fetches.applied if fetches else ""
     write = scene.writes.get(row.id if row else deployment.litellm_id if deployment else "")
     lacking = lacks_proof(known, aim, scene) if aim and seen and not entry.rows else ""
     unlisted = draft.host_known is not None and draft.host_known.unlisted
@@ -56,14 +58,14 @@ def _record(draft: Draft, scene: Scene, revisions: Mapping[str, str]) -> Record:
         dialable=known.dialable,
         row=row,
         rows=(*entry.rows, *entry.copies) if entry.copies else entry.rows,
-        signal=_signal(draft, scene),
+        signal=_signal(aim),
         litellm=litellm,
         litellm_at=opinion.checked_at if opinion else None,
         litellm_said=opinion.said if opinion and not opinion.healthy else "",
         badges=badges(draft, litellm, bool(applied and current and applied != current), scene),
         unlisted=unlisted,
-        drained=draft.leaving,
-        restarting=draft.restarting,
+        drained=draft.facts.gate is Gate.LEAVING,
+        restarting=draft.facts.gate is Gate.RESTARTING,
         fails=seen.fails if seen else 0,
         proof=not_proven(draft, lacking) if lacking else "",
         last_ok=known.last_ok,
@@ -90,17 +92,11 @@ def _provider(draft: Draft) -> str:
     return draft.host_known.provider if draft.host_known else ""
 
 
-def _signal(draft: Draft, scene: Scene) -> Signal:
-    seen = draft.aim.seen if draft.aim else None
-    if seen is None:
+def _signal(aim: Aim | None) -> Signal:
+    seen = aim.seen if aim else None
+    if aim is None or seen is None:
         return _NONE
-    kind = SignalKind.STALE if scene.stale(seen) else seen.kind
-    return Signal(kind, seen.probed_at, seen.detail)
-
-
-def _revisions(host: str, scene: Scene, revisions: Mapping[str, str]) -> tuple[str, str]:
-    fetches = scene.protocol.hosts.get(host, _NO_FETCHES)
-    return revisions.get(host, ""), fetches.applied
+    return Signal(SignalKind.STALE if aim.stale else seen.kind, seen.probed_at, seen.detail)
 
 
 def host_views(

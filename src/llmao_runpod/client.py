@@ -124,6 +124,8 @@ class RunPod:
     def _judge(self, answer: Any, pod_id: str) -> int:
         status = int(answer.status_code)
         if 200 <= status < 300:
+            if translate.is_no_answer_of_runpod(bytes(answer.content)):
+                raise OutcomeUnknown(f"{self._who}: something else answered the restart")
             return 200
         if status == 409:
             return status

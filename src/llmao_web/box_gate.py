@@ -122,6 +122,8 @@ class Asked:
 
     def has(self, revision: str) -> bool:
         """Tell whether If-None-Match names this revision."""
+        if b"if-none-match" not in self.values:
+            return False
         tags = [tag.strip().removeprefix("W/") for tag in self.text(b"if-none-match").split(",")]
         return "*" in tags or f'"{revision}"' in tags
 

@@ -7,14 +7,13 @@ where they stand, and every finished line is searched for the configured values.
 import asyncio
 import atexit
 import contextlib
-import io
 import json
 import logging
 import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 from urllib.parse import quote
 
 import attrs
@@ -26,6 +25,9 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from llmao_core.secret import Secret
 
 MASK = "•••"
+# A fleet that boots says thousands of lines a second, and a write of its own for each costs as
+# much as the answer to the box.
+TOGETHER_S = 0.02
 _SHORTEST = 4
 _SHAPES = (r"sk-vllm-[A-Za-z0-9_-]{8,}", r"(?i:\bbearer\s+)[^\s\"',]+")
 _HIDDEN = ("authorization", "proxy-authorization")
@@ -71,11 +73,11 @@ def secrets_in(source: Any) -> Iterator[Secret]:
             yield from secrets_in(getattr(source, field.name))
 
 
-class Together(io.TextIOBase):
-    """A stream that writes at once what one turn of the event loop says.
+class Together:
+    """A stream that writes in one piece what is said within TOGETHER_S.
 
-    Where no event loop runs it writes right away, and the rest when the process ends. A log that
-    cannot be written stops nothing.
+    Where no event loop runs it writes right away, and what is left when the process ends. A log
+    that cannot be written stops nothing.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -85,7 +87,7 @@ class Together(io.TextIOBase):
         atexit.register(self.write_out)
 
     def write(self, text: str) -> int:
-        """Take some text; it stands in the stream at the end of this turn."""
+        """Take some text; it stands in the stream TOGETHER_S later."""
         self._waiting.append(text)
         try:
             loop = asyncio.get_running_loop()
@@ -94,7 +96,7 @@ class Together(io.TextIOBase):
             return len(text)
         if loop is not self._loop:
             self._loop = loop
-            loop.call_soon(self.write_out)
+            loop.call_later(TOGETHER_S, self.write_out)
         return len(text)
 
     def flush(self) -> None:
@@ -118,7 +120,7 @@ def configure(mask: Mask, stream: TextIO | None = None, level: int = logging.INF
     stream: standard error when None. Lines are JSON unless the stream is a terminal.
     """
     given = stream or sys.stderr
-    out = Together(given)
+    out = cast("TextIO", Together(given))
     render = [*_rendering(terminal=given.isatty()), _masked_by(mask)]
     shared: list[Processor] = [
         structlog.processors.add_log_level,

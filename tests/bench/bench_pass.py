@@ -266,10 +266,10 @@ def measure(keys: int, budget_s: float, *, memory: bool) -> Result:
     gc.set_threshold(*GC_THRESHOLDS)
     try:
         first = timed(bench.first, 2, budget_s)
-        diff = timed(bench.diff, 5, budget_s)
-        steady = bench.run(NEW_PART, 5, budget_s)
-        worst = bench.run(1, 3, budget_s)
-        again = timed(bench.diff, 5, budget_s)
+        diff = timed(bench.diff, 3, budget_s)
+        steady = bench.run(NEW_PART, 4, budget_s)
+        worst = bench.run(1, 2, budget_s)
+        again = timed(bench.diff, 3, budget_s)
         peak = _peak_mb(bench) if memory else None
     finally:
         gc.set_threshold(*before)
@@ -326,7 +326,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="up to 10 000 keys, about 10 s")
     quick = parser.parse_args().quick
     sizes = SIZES[:-1] if quick else SIZES
-    results = [measure(keys, 0.3 if quick else 2.0, memory=not quick) for keys in sizes]
+    results = [measure(keys, 0.3 if quick else 1.0, memory=not quick) for keys in sizes]
     show(results)
     slope = exponent(results)
     good = results[-1].ratio <= MOST_RATIO and (slope is None or slope <= MOST_EXPONENT)

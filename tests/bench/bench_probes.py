@@ -18,12 +18,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import httpx
+import uvloop
 from attrs import frozen
 
 from llmao_core.probes import ReplyKind, Target
 from llmao_core.records import ProbeSpec
 from llmao_core.secret import Secret
 from llmao_core.testing.fake_vllm import FakeVLLM, Mode
+from llmao_web.commands.serve import tune
 from llmao_web.shell.clock import SystemClock
 from llmao_web.shell.probe import CONCURRENCY, Prober
 from llmao_web.shell.probe_http import new_transport
@@ -240,7 +242,8 @@ def main() -> None:
         asyncio.run(serve(arguments.serve, arguments.hanging))
         return
     descriptors = raise_descriptor_limit()
-    results = asyncio.run(measure(arguments.targets))
+    tune()
+    results = uvloop.run(measure(arguments.targets))
     aim_ms = asyncio.run(measure_aim(arguments.targets))
     sys.exit(not report(results, aim_ms, descriptors))
 

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from attrs import evolve
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.plain import plain, words
 from tests.core.small_world import World
 
-from llmao_core.actions import ActionKind
+from llmao_core.actions import ActionKind, OutcomeKind
 from llmao_core.history import History
-from llmao_core.keys import Key, canonical_url
+from llmao_core.keys import Key, canonical_url, normalise_base
 from llmao_core.plan import Action, Plan
 from llmao_core.probes import ProbeReport, ReplyKind, Target
 from llmao_core.records import Kind, Record, View
@@ -27,6 +27,8 @@ from llmao_core.testing.fleets import FLEET, SECRETS
 from llmao_core.testing.strategies import Case, cases, deployments_of
 
 T = TypeVar("T")
+# What takes several rare things at once takes more examples, in any profile.
+_MORE = settings(max_examples=max(200, settings().max_examples))
 _BY_PROBE = {"dead-row", "rebooting-box", "moved-dead", "open-row", "displaced", "orphan"}
 
 
@@ -146,11 +148,12 @@ def _shuffled(snapshots: Snapshots, chance: Any) -> Snapshots:
 # ---- what is never removed
 
 
+@_MORE
 @given(cases(), st.sampled_from(["deployments unread", "deployments stale", "probes stale", ""]))
 def test_nothing_removed_on_stale_or_unread(case: Case, how: str) -> None:
     """Without a fresh read of LiteLLM nothing is planned, without a fresh probe none decides."""
     case = _blinded(case, how)
-    _, plan, _ = case.run()
+    view, plan, _ = case.run()
 
     if case.snapshots.intended is None:
         assert plan == Plan()
@@ -163,6 +166,9 @@ def test_nothing_removed_on_stale_or_unread(case: Case, how: str) -> None:
         if action.kind.removes and action.rule in _BY_PROBE:
             row = _rows(case.snapshots)[action.litellm_id]
             assert _fresh_reports(case, row.base), action.rule
+        body, record = action.order.body, _record(view, action)
+        if body is not None and record.kind in (Kind.INTENDED, Kind.DISCOVERED):
+            assert _fresh_reports(case, normalise_base(body.api_base)), action.rule
 
 
 def _blinded(case: Case, how: str) -> Case:
@@ -177,6 +183,26 @@ def _blinded(case: Case, how: str) -> Case:
         new = evolve(read, snapshot=evolve(read.snapshot, taken_at=now))
         return evolve(case, now=now, snapshots=evolve(case.snapshots, deployments=new))
     return case
+
+
+@_MORE
+@given(cases())
+def test_nothing_planned_while_a_write_is_pending(case: Case) -> None:
+    """A row is left alone until a read that began a poll interval after its last write."""
+    _, plan, _ = case.run()
+    intended, read = case.snapshots.intended, case.snapshots.deployments.snapshot
+
+    for action in plan.actions:
+        write = case.snapshots.writes.get(action.litellm_id)
+        assert intended is not None
+        assert read is not None
+        if write is None or (write.outcome is not None and write.outcome.kind in _NOTHING_DONE):
+            continue
+        assert write.answered is not None
+        assert read.taken_at >= write.answered + intended.config.litellm.poll_interval_s
+
+
+_NOTHING_DONE = (OutcomeKind.REFUSED, OutcomeKind.FAILED)
 
 
 @given(cases())

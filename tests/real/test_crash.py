@@ -7,7 +7,7 @@ import pytest
 from .conftest import Figures, Lab, NewLlmao
 from .llmao import Llmao
 from .proxy import Proxy
-from .timing import holds_for, seconds_until
+from .timing import holds_for, pause, seconds_until
 
 pytestmark = pytest.mark.real
 
@@ -37,7 +37,7 @@ def test_a_kill_at_any_moment_of_an_add_leaves_one_row(
         llmao = new_llmao(lab.first)
         llmao.start()
         seconds_until(_reached(moment, llmao, proxy), ROUTED_S, moment)
-        holds_for(further_s, lambda: True, "")
+        pause(further_s)
         llmao.kill()
         stored = proxy.stored()
         figures(f"killed {further_s} s after {moment}", f"{len(stored)} stored")

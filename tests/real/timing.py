@@ -18,7 +18,7 @@ def seconds_until(met: Callable[[], object], within_s: float, what: str) -> floa
     while not met():
         waited = _clock.monotonic() - began
         assert waited < within_s, f"after {waited:.0f} s: not {what}"
-        threading.Event().wait(_PAUSE_S)
+        pause(_PAUSE_S)
     return _clock.monotonic() - began
 
 
@@ -27,7 +27,12 @@ def holds_for(seconds: float, met: Callable[[], bool], what: str) -> None:
     began = _clock.monotonic()
     while (passed := _clock.monotonic() - began) < seconds:
         assert met(), f"after {passed:.1f} s: no longer {what}"
-        threading.Event().wait(_PAUSE_S)
+        pause(_PAUSE_S)
+
+
+def pause(seconds: float) -> None:
+    """Let time go by, where how much of it is what a test is about."""
+    threading.Event().wait(seconds)
 
 
 def now() -> float:

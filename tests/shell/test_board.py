@@ -19,7 +19,7 @@ from llmao_core.snapshots import (
 )
 from llmao_core.testing.clock import VirtualClock
 from llmao_web.desk import Desk
-from llmao_web.shell.board import Board
+from llmao_web.shell.board import NOTED_AT_ONCE, Board
 
 KEY = box_key("127.0.0.2", 8001, "tiny")
 CONFIG = Config(
@@ -94,6 +94,20 @@ def test_wrong_keys_wake_nobody() -> None:
     assert 1 == len(protocol.wrong_keys)
     ours.note(Fetch("127.0.0.2", handed_out="r1-1"))
     assert ours.wake.is_set()
+
+
+def test_what_boxes_did_has_the_time_at_which_they_did_it() -> None:
+    """Folding waits for the pass, many events or few; the times do not."""
+    ours, clock = board()
+    ours.note(Fetch("127.0.0.2", handed_out="r1-1"))
+    clock._now = 1005.0
+    for _ in range(NOTED_AT_ONCE):
+        ours.note(Fetch("127.0.0.2", handed_out="r1-2"))
+    clock._now = 1010.0
+    protocol = ours.snapshots().protocol
+    assert protocol is not None
+    seen = protocol.hosts["127.0.0.2"]
+    assert (1000.0, 1005.0, "r1-2") == (seen.first_handout, seen.last_handout, seen.handed_out)
 
 
 def test_snapshots_do_not_change_afterwards() -> None:

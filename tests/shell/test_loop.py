@@ -119,6 +119,23 @@ async def test_changes_wake_it_and_are_taken_together(bench: Bench) -> None:
     assert 10 >= len([at for at in bench.passes if 5.05 < at <= 6.05])
 
 
+@pytest.mark.parametrize(("took_s", "turn_s"), [(0.02, 0.1), (0.06, 0.18), (0.5, 0.7)])
+async def test_a_pass_leaves_time_to_others(bench: Bench, took_s: float, turn_s: float) -> None:
+    """Changes come without end: probes and boxes have twice its time, and 0.2 s at most."""
+
+    async def slowly(work: Any, *arguments: Any) -> Any:
+        await bench.clock.sleep(took_s)
+        return work(*arguments)
+
+    bench.loop._offload = slowly
+    async with running(bench):
+        for _ in range(400):
+            bench.board.wake.set()
+            await bench.clock.advance(0.01)
+    first, second, third = bench.passes[:3]
+    assert [turn_s, turn_s] == [round(second - first, 2), round(third - second, 2)]
+
+
 async def test_a_change_during_a_pass_is_not_lost(bench: Bench) -> None:
     """What lands while reconcile thinks is looked at in the next pass, soon after."""
     real = bench.reconcile

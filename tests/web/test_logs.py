@@ -1,8 +1,11 @@
 """The log: one line for each event, and no secret in any."""
 
+import asyncio
 import io
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +15,7 @@ from attrs import evolve
 
 from llmao_core.config import GpuProvider
 from llmao_core.secret import Secret
-from llmao_web.logs import MASK, Mask, configure, secrets_in
+from llmao_web.logs import MASK, TOGETHER_S, Mask, configure, secrets_in
 
 from .worlds import FLEET_KEY, OLD_KEY, SALT, fleet
 
@@ -22,6 +25,27 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
+
+
+class Counting(io.StringIO):
+    """A stream that counts its writes."""
+
+    writes = 0
+
+    def write(self, text: str) -> int:
+        self.writes += 1
+        return super().write(text)
+
+
+LAST_WORDS = """
+import asyncio, structlog
+from llmao_web.logs import Mask, configure
+configure(Mask())
+log = structlog.get_logger()
+async def main():
+    log.info("in the loop")
+asyncio.run(main())
+log.info("after it")"""
 
 
 @pytest.fixture(autouse=True)
@@ -156,3 +180,45 @@ def test_a_short_value_is_not_searched_for() -> None:
     mask = Mask()
     mask.learn([Secret(""), Secret("a")])
     assert "a b" == mask.text("a b")
+
+
+async def test_lines_said_together_are_written_together_and_in_order() -> None:
+    """One write for what both loggers say within a moment, and none is lost."""
+    out = Counting()
+    log = log_to(out)
+    log.info("first")
+    logging.getLogger("other").warning("second")
+    log.info("third")
+    assert "" == out.getvalue()
+    async with asyncio.timeout(10):
+        while not out.writes:
+            await asyncio.sleep(TOGETHER_S)
+    said = [json.loads(line)["event"] for line in out.getvalue().splitlines()]
+    assert (["first", "second", "third"], 1) == (said, out.writes)
+
+
+def test_the_last_lines_are_written_when_the_process_ends() -> None:
+    """Whatever ends the loop, and whoever speaks after it."""
+    done = subprocess.run(
+        [sys.executable, "-c", LAST_WORDS], check=True, capture_output=True, text=True
+    )
+    assert ["in the loop", "after it"] == [
+        json.loads(line)["event"] for line in done.stderr.splitlines()
+    ]
+
+
+def test_the_last_line_of_all_may_be_said_in_the_loop() -> None:
+    """Nothing follows it, so that only the end of the process writes it."""
+    words = LAST_WORDS.rpartition("\n")[0]
+    done = subprocess.run([sys.executable, "-c", words], check=True, capture_output=True, text=True)
+    assert "in the loop" == json.loads(done.stderr)["event"]
+
+
+async def test_a_log_that_cannot_be_written_stops_nothing() -> None:
+    """A full disk is no reason to leave a box without an answer, or to say so without end."""
+    out = Counting()
+    log = log_to(out)
+    out.close()
+    log.info("lost")
+    await asyncio.sleep(2 * TOGETHER_S)
+    log.info("lost too")

@@ -11,6 +11,7 @@ from llmao_core.protocol import (
     Unknown,
     WrongKey,
     fold,
+    fold_all,
 )
 from llmao_core.snapshots import BoxFetches, BoxProtocol
 
@@ -101,3 +102,25 @@ def test_hosts_stay_bounded_and_the_longest_unseen_goes() -> None:
     assert HOSTS_KEPT == len(protocol.hosts)
     assert "h0" not in protocol.hosts
     assert "new" in protocol.hosts
+
+
+def test_many_events_at_once_are_the_same_as_one_after_the_other() -> None:
+    """Fetches between strangers, wrong keys and announcements, the bound on hosts included."""
+    events: list[BoxEvent] = [
+        Unknown("a"),
+        Fetch("a", "r1-1"),
+        Fetch("b", "", "r1-0"),
+        Unknown("c"),
+        Fetch("a", "r1-2", "r1-1"),
+        WrongKey("peer", "b"),
+        Restarting("a", ("x",)),
+        Unknown("b"),
+        *(Fetch(f"h{number}", "r1-1") for number in range(HOSTS_KEPT)),
+    ]
+    noted = [(event, float(at)) for at, event in enumerate(events, 1)]
+    expected = after(*events[:9])
+    assert expected == fold_all(BoxProtocol(), noted[:9])
+    grown = fold_all(BoxProtocol(), noted)
+    assert HOSTS_KEPT == len(grown.hosts)
+    assert "b" not in grown.hosts
+    assert f"h{HOSTS_KEPT - 1}" in grown.hosts

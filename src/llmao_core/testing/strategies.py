@@ -268,7 +268,7 @@ def snapshots(
         probes=draw(probes(before.probes, targets, now)),
         deployments=reading,
         health=draw(readings(draw(healths(ids, now)), now)),
-        writes=draw(writes(every, now)) if pick(draw, _SELDOM) else {},
+        writes=draw(writes(every, now)) if draw(st.booleans()) else {},
         requests=draw(requests(plan, now)) if pick(draw, _SELDOM) else (),
         placed=names,
         revisions=dict.fromkeys(HOSTS, "r1"),

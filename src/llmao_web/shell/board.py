@@ -85,7 +85,7 @@ class Board:
         return self._answers.get(host)
 
     def note(self, event: BoxEvent) -> None:
-        """Keep what a box did for the next pass; wrong keys wake nobody: a flood of them is cheap."""
+        """Keep what a box did for the next pass; wrong keys wake nobody, a flood costs little."""
         self._noted.append((event, self._clock.now()))
         if len(self._noted) >= NOTED_AT_ONCE:
             self._fold()

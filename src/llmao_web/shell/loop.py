@@ -27,8 +27,9 @@ from .unexpected import log_unexpected
 TICK_S = 10.0
 SHORTEST_GAP_S = 0.1
 # After a pass twice its time is left to probes and boxes: they share one interpreter with it.
+# Not more than so long, because a pass is slow where the machine is busy.
 RESTS = 2.0
-LONGEST_REST_S = 1.0
+LONGEST_REST_S = 0.2
 FAILED = "reconcile"
 
 Reconcile = Callable[[Snapshots, History, Policy, float], tuple[View, Plan, History]]

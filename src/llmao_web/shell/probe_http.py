@@ -95,7 +95,8 @@ async def ask(
     heard = 0
     try:
         async with asyncio.timeout_at(until):
-            request = httpx.Request(method, url, headers=_headers(bearer, content), content=content)
+            headers = _headers(bearer, content)
+            request = httpx.Request(method, _parsed(url), headers=headers, content=content)
             response = await transport.handle_async_request(request)
             heard = response.status_code
             assert isinstance(response.stream, httpx.AsyncByteStream)

@@ -24,6 +24,8 @@ from .unexpected import log_unexpected
 FIRST_BACKOFF_S = 2.0
 LONGEST_RETRY_AFTER_S = 3600.0
 SHORTEST_GAP_S = 1.0
+# Reads out of turn take at most a fifth of the time: a long list costs LiteLLM and llmao a second.
+RESTS = 4.0
 
 log = structlog.get_logger(__name__)
 
@@ -45,6 +47,7 @@ class Runner:
         self._next = -math.inf
         self._not_before = -math.inf
         self._gap_until = -math.inf
+        self._rest_until = -math.inf
         self._wish: float | None = None
         self._appointments: list[float] = []
 
@@ -68,7 +71,10 @@ class Runner:
         self._nudge.set()
 
     def appoint(self, at: float) -> None:
-        """Read once at `at`, whatever else is wished, backoff excepted."""
+        """Read once at `at`, whatever else is wished.
+
+        Later only by a backoff, or by the rest that a long read is followed by.
+        """
         if at >= self._began:
             self._appointments.append(at)
             self._nudge.set()
@@ -87,7 +93,9 @@ class Runner:
         self._accept(result)
         interval_s = self.source.interval_s
         later = started + interval_s + self._clock.jitter(interval_s / 10)
-        self._gap_until = self._clock.monotonic() + SHORTEST_GAP_S
+        ended = self._clock.monotonic()
+        self._rest_until = ended + RESTS * (ended - started)
+        self._gap_until = max(ended + SHORTEST_GAP_S, self._rest_until)
         self._next = max(later, self._gap_until)
         self._not_before = -math.inf
         return True
@@ -128,7 +136,8 @@ class Runner:
             await wait_for_any(self._clock, seconds, self._nudge)
 
     def _due(self) -> float:
-        times = [self._next, *(self._monotonic(at) for at in self._appointments)]
+        appointed = (max(self._monotonic(at), self._rest_until) for at in self._appointments)
+        times = [self._next, *appointed]
         if self._wish is not None:
             times.append(max(self._monotonic(self._wish), self._gap_until))
         return max(self._not_before, min(times))
