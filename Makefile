@@ -37,9 +37,9 @@ test-thorough: $(READY)  ## the property tests with many examples
 check: $(READY)  ## style, types, import contracts, duplicates, generated documents
 	.venv/bin/ruff check $(SOURCES)
 	.venv/bin/ruff format --check $(SOURCES)
-	.venv/bin/mypy src tests
+	.venv/bin/mypy src tests examples
 	.venv/bin/lint-imports --no-cache
-	.venv/bin/pylint --recursive=y src box
+	.venv/bin/pylint --recursive=y src box examples
 	$(PY) -m llmao_core.testing.render --check
 
 bench: $(READY)  ## every benchmark; the figures go into docs/performance.md by hand
@@ -47,6 +47,7 @@ bench: $(READY)  ## every benchmark; the figures go into docs/performance.md by 
 
 docs: $(READY)  ## render the generated documents anew
 	$(PY) -m llmao_core.testing.render --write
+	$(PY) -m llmao_core.testing.kit_docs --write
 
 fmt: $(READY)  ## format, and fix what can be fixed
 	.venv/bin/ruff check --fix $(SOURCES)

@@ -29,7 +29,7 @@ OFFENCES = {
 
 def _lint(folder: Path) -> str:
     """Return what the linter says of the packages below a folder."""
-    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
     ran = subprocess.run(
         command,
         cwd=folder,

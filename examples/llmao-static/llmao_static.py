@@ -99,7 +99,7 @@ def listing(where: str, content: bytes) -> Listing:
     """Return the listing a file holds, whole or not at all."""
     data = parsed(content) if len(content) <= MOST_BYTES else None
     rows = data.get("boxes") if isinstance(data, dict) else None
-    if not isinstance(rows, list):
+    if not isinstance(data, dict) or not isinstance(rows, list):
         raise Garbled(f"{where} is no YAML or JSON with a list named boxes, or only half of it")
     if data.get("total", len(rows)) != len(rows):
         raise Garbled(f"{where} holds {len(rows)} boxes and says it has another number of them")

@@ -4,7 +4,7 @@ Rule of this file: ages against limits, counts against thresholds, addresses aga
 it ends in enums and says nothing of what to do.
 """
 
-from attrs import frozen
+from attrs import define
 
 from .drift import EQUAL, Difference
 from .facts import (
@@ -37,7 +37,7 @@ ORPHAN_PASSES = 3
 MAX_OKS = 32
 
 
-@frozen
+@define
 class Aim:
     """Which bearer is the one to go by: its target, what probes showed there, its deployment.
 

@@ -6,7 +6,7 @@ Rule of this file: whoever carries an order out looks nothing up, so everything 
 import hashlib
 from typing import Any
 
-from attrs import frozen
+from attrs import define
 
 from .actions import ActionKind, Order, RowBody
 from .classify import Aim, api_base
@@ -25,7 +25,7 @@ EXECUTOR = "litellm"
 _WRITES = (ActionKind.ADD_LITELLM, ActionKind.UPDATE_LITELLM, ActionKind.REPLACE_LITELLM)
 
 
-@frozen
+@define
 class Draft:
     """One key on its way through a pass: what is known, what was decided by which rules.
 

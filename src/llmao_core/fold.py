@@ -6,7 +6,7 @@ Rule of this file: nothing here decides; counters move only because something ne
 import math
 from collections.abc import Mapping
 
-from attrs import evolve, frozen
+from attrs import define, evolve
 
 from .actions import ActionKind, Write
 from .history import HostHistory, KeyHistory, RowHistory, Seen
@@ -25,7 +25,7 @@ _EMPTY = KeyHistory()
 _NO_FETCHES = BoxFetches()
 
 
-@frozen
+@define
 class Watch:
     """The targets of one key. main: dialable URL and current bearer. previous: the same with
     the bearer of the previous salt. rows: the address and bearer of each row.
@@ -96,8 +96,7 @@ def fold_key(
         excused,
         entry.kind is Kind.DISCOVERED,
     )
-    # The same object where nothing was learnt: most of history is shared from pass to pass.
-    return (known if folded == known else folded), targets
+    return folded, targets
 
 
 def _fold_targets(

@@ -7,7 +7,7 @@ id, else by its stamp, else by its address; a row of another fleet or of a file 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from attrs import evolve, frozen
+from attrs import define, evolve, frozen
 
 from .bearer import derive
 from .config import HostRow
@@ -25,7 +25,7 @@ _NO_PLACE = Place()
 _NO_ROWS: list[Row] = []
 
 
-@frozen
+@define
 class Joined:
     """One key and what belongs to it.
 

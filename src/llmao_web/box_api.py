@@ -80,7 +80,7 @@ def box_routes(
 ) -> list[ASGIRouteHandler | HTTPRouteHandler]:
     """Return the handlers boxes call."""
     gate = Gate(desk, server, clock)
-    log = structlog.get_logger("llmao.box")
+    log = structlog.get_logger("llmao.box").bind()  # once, not for every line
 
     def said(event: str, asked: Asked, host: str, status: int, outcome: str) -> None:
         log.info(

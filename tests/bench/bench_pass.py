@@ -141,14 +141,20 @@ def _instance(number: int, host: Host) -> Instance:
 
 
 def plain_diff(
-    intended: Intended, listing: Listing, rows: Sequence[Row]
+    intended: Intended,
+    listing: Listing,
+    rows: Sequence[Row],
+    reports: Mapping[Target, ProbeReport],
 ) -> tuple[list[Any], list[Any], list[str]]:
-    """Return what to add, update and delete: every wanted body against the row of its id."""
+    """Return what to add, update and delete: every body that serves against the row of its id."""
     instances = {name: instance for instance in listing.instances for name in instance.names}
     wanted: dict[str, dict[str, Any]] = {}
     for one in intended.deployments:
         endpoint = instances[one.host].endpoints[one.listen_port]
         url = f"{endpoint.scheme}://{endpoint.host}:{endpoint.port}"
+        report = reports.get(Target(url, one.bearer_id))
+        if report is None or not report.health.ok:
+            continue
         body = one.body
         wanted[one.litellm_id] = {
             "model_name": body.model_name,
@@ -240,7 +246,8 @@ class Bench:
 
     def diff(self) -> None:
         """Diff the same fleet the plain way; there is nothing to do either."""
-        assert plain_diff(self.fleet.intended, self.fleet.listing, self.fleet.rows) == (
+        fleet = self.fleet
+        assert plain_diff(fleet.intended, fleet.listing, fleet.rows, fleet.reports) == (
             [],
             [],
             [],

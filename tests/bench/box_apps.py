@@ -109,10 +109,11 @@ MAKERS: dict[str, Callable[[], Any]] = {
 
 async def serve(app: str, server: str, port: int) -> None:
     """Serve until terminated."""
+    if app in ("llmao", RECONCILING):
+        tune()
     if app == RECONCILING:
         _log_to_stdout(fleet())
         made, beside = reconciling_app(KEY)
-        tune()
         task = asyncio.create_task(beside())
         task.add_done_callback(lambda _: os._exit(1))
     else:

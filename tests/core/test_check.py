@@ -1,5 +1,7 @@
 """The rules that need more than one value to see."""
 
+from typing import Any
+
 import pytest
 from attrs import evolve
 
@@ -50,7 +52,7 @@ def _warnings(config: Config) -> list[str]:
     return [shown(each.path) for each in _found(config) if each.warning]
 
 
-def _fleet(**fleet: object) -> Config:
+def _fleet(**fleet: Any) -> Config:
     return evolve(GOOD, fleet=evolve(GOOD.fleet, **fleet))
 
 
@@ -62,7 +64,7 @@ def _rows(*rows: HostRow) -> Config:
     return _hosts(Host("a", rows))
 
 
-def _recipe(**recipe: object) -> Config:
+def _recipe(**recipe: Any) -> Config:
     made = evolve(RECIPE, **recipe)
     return evolve(GOOD, models=(evolve(MODEL, recipe=made, recipes={}), BOUGHT))
 
@@ -302,9 +304,7 @@ def test_other_arguments_are_let_through(arg: str) -> None:
         ("args", {"args": ("--reasoning-parser", "a", "--enable-auto-tool-choice")}),
     ],
 )
-def test_a_variant_must_not_differ_in_what_callers_see(
-    field: str, variant: dict[str, object]
-) -> None:
+def test_a_variant_must_not_differ_in_what_callers_see(field: str, variant: dict[str, Any]) -> None:
     """Callers are promised one contract for one name."""
     base = evolve(RECIPE, max_model_len=4096, args=("--reasoning-parser", "a"))
     model = evolve(MODEL, recipe=base, recipes={"v": evolve(base, **variant)})

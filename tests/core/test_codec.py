@@ -1,5 +1,7 @@
 """The text of both files becomes one Config, or every problem with its place."""
 
+from typing import Any
+
 import pytest
 
 from llmao_core.codec import Loaded, load
@@ -25,7 +27,7 @@ def _resolve(ref: SecretRef) -> str:
     return SECRETS[ref.name]
 
 
-def _load(config: str | bytes = "", models: str | bytes = MODELS, **more: object) -> Loaded:
+def _load(config: str | bytes = "", models: str | bytes = MODELS, **more: Any) -> Loaded:
     texts = [text.encode() if isinstance(text, str) else text for text in (config, models)]
     return load(
         File("config.yaml", texts[0]),

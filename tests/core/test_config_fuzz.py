@@ -1,5 +1,7 @@
 """Whatever stands in the files: a ConfigError or a Config, and never a secret shown."""
 
+from typing import Any
+
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -58,7 +60,7 @@ edits = st.one_of(
 )
 
 
-def _edited(text: str, changes: list[tuple[str, int, object]]) -> str:
+def _edited(text: str, changes: list[tuple[str, int, Any]]) -> str:
     for kind, where, what in changes:
         if kind in ("insert", "cut", "truncate"):
             spot = where % (len(text) + 1)
@@ -173,4 +175,5 @@ def _flow(value: object) -> str:
         return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in value.items()) + "}"
     if isinstance(value, str) and value.isprintable():
         return "'" + value.replace("'", "''") + "'"
-    return {None: "null", True: "true", False: "false"}.get(value, str(value))  # type: ignore[call-overload]
+    words: dict[object, str] = {None: "null", True: "true", False: "false"}
+    return words.get(value, str(value))

@@ -1,5 +1,7 @@
 """What configuration says should exist."""
 
+from typing import Any
+
 import pytest
 from attrs import evolve
 from hypothesis import given
@@ -38,7 +40,7 @@ CONFIG = Config(
 )
 
 
-def _with(config: Config = CONFIG, **fleet: object) -> Config:
+def _with(config: Config = CONFIG, **fleet: Any) -> Config:
     return evolve(config, fleet=evolve(config.fleet, **fleet))
 
 
@@ -115,6 +117,8 @@ def test_no_secret_stands_in_a_body_or_its_repr() -> None:
 def test_a_variant_is_what_its_row_names() -> None:
     """The second row runs the variant; both serve one name."""
     first, second, _ = build(CONFIG).deployments
+    assert first.recipe
+    assert second.recipe
     assert ("org/model", "org/model-fp8") == (first.recipe.model, second.recipe.model)
     assert ("qwen", "qwen") == (first.served, second.served)
 

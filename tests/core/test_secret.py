@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 import traceback
+from collections.abc import Callable
 
 import attrs
 import pytest
@@ -29,7 +30,7 @@ PLAIN = "hunter2-hunter2"
         lambda secret: "".join(traceback.format_exception(ValueError(secret))),
     ],
 )
-def test_no_way_of_showing_it_shows_it(show) -> None:
+def test_no_way_of_showing_it_shows_it(show: Callable[[Secret], str]) -> None:
     """Text made of a secret does not hold it."""
     assert PLAIN not in show(Secret(PLAIN))
 
@@ -40,7 +41,7 @@ def test_only_reveal_lets_it_out() -> None:
 
 
 @pytest.mark.parametrize("take", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_it_is_not_copied_by_machinery(take) -> None:
+def test_it_is_not_copied_by_machinery(take: Callable[[Secret], object]) -> None:
     """Pickling, which could write it to a disk, is refused."""
     with pytest.raises(TypeError):
         take(Secret(PLAIN))

@@ -204,6 +204,8 @@ class Toy:
             raise OutcomeUnknown("down")
         if answer.status_code != 200:
             raise Refused(f"answered {answer.status_code}")
+        if answer.content.lstrip().startswith(b"<"):
+            raise OutcomeUnknown("something else answered")
         return Outcome(OutcomeKind.DONE)
 
 

@@ -2,9 +2,11 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from llmao_core.codec import Loaded
 from llmao_core.errors import ConfigError, Problem
 from llmao_core.secret import Secret
 from llmao_web.shell.files import load_files
@@ -24,12 +26,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _load(folder: Path, env: dict[str, str] | None = None, **more: object):
+def _load(folder: Path, env: dict[str, str] | None = None, **more: Any) -> Loaded:
     given = {"MASTER_KEY": "sk-master"} if env is None else env
     return load_files(folder / "config.yaml", env=given, **more)
 
 
-def _problem(folder: Path, env: dict[str, str] | None = None, **more: object) -> Problem:
+def _problem(folder: Path, env: dict[str, str] | None = None, **more: Any) -> Problem:
     with pytest.raises(ConfigError) as caught:
         _load(folder, env, **more)
     (problem,) = (each for each in caught.value.problems if not each.warning)

@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -176,7 +177,7 @@ def test_bad_usage_is_exit_1(folder: Path, args: tuple[str, ...]) -> None:
 # ---- what every command shares
 
 
-def _command(monkeypatch: pytest.MonkeyPatch, body) -> None:
+def _command(monkeypatch: pytest.MonkeyPatch, body: Any) -> None:
     monkeypatch.setattr(
         cli.Commands, "get_command", lambda *_: click.Command("boom", callback=body)
     )
@@ -224,7 +225,7 @@ def test_an_unknown_command_is_exit_1() -> None:
 
 def test_help_imports_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """The list of commands needs none of them to be importable."""
-    monkeypatch.setattr(cli.importlib, "import_module", pytest.fail)
+    monkeypatch.setattr("llmao_web.cli.importlib.import_module", pytest.fail)
     result = _run("--help")
     assert 0 == result.exit_code
     for name in cli.COMMANDS:
