@@ -94,9 +94,10 @@ class ServerConfig:
 
 
 DEPLOYMENT_DEFAULTS: Json = {
-    "allowed_fails": 5,
+    "allowed_fails": 10,
     "cooldown_time": 10,
     "health_check_timeout": 10,
+    "num_retries": 5,
     "timeout": 600,
 }
 

@@ -1,7 +1,6 @@
 """What a pass of `reconcile` costs, from 10 to 100 000 keys, beside a plain dict diff.
 
-Rule of this file: the garbage collector is left as the service leaves it (what was there at start
-is frozen), both contenders get the same fleet in the same run, and nothing is read twice from a
+Rule of this file: the garbage collector is treated as the service treats it, for both; both contenders get the same fleet in the same run, and nothing is read twice from a
 cache the service would not have.
 
     python tests/bench/bench_pass.py [--quick]
@@ -49,14 +48,14 @@ from llmao_core.snapshots import (
     Snapshot,
     Snapshots,
 )
+from llmao_web.commands.serve import GC_LIMITS
+from llmao_web.shell.loop import uncollected
 
 SIZES = (10, 100, 1_000, 10_000, 100_000)
 ROWS_PER_HOST = 2
 MODELS = 20
 NEW_PART = 60  # a sweep takes 6 s, and a report wakes a pass about ten times a second
 START = 1_000_000.0
-# A pass makes no cycles, so looking for them often only costs; the service sets the same.
-GC_THRESHOLDS = (100_000, 50, 1_000)
 MOST_RATIO = 5.0
 MOST_EXPONENT = 1.05
 
@@ -228,7 +227,9 @@ class Bench:
 
     def first(self) -> None:
         """Make a pass right after a start: nothing is remembered, every report is new."""
-        view, _, self.history = reconcile(self.snapshots, History(), Policy(), self.now)
+        view, _, self.history = uncollected(
+            reconcile, self.snapshots, History(), Policy(), self.now
+        )
         assert len(view.records) == len(self.targets)
 
     def renew(self, parts: int) -> None:
@@ -241,13 +242,16 @@ class Bench:
 
     def again(self) -> None:
         """Make one more pass; all is well, so there is nothing to do."""
-        _, plan, self.history = reconcile(self.snapshots, self.history, Policy(), self.now)
+        _, plan, self.history = uncollected(
+            reconcile, self.snapshots, self.history, Policy(), self.now
+        )
         assert not plan.actions
 
     def diff(self) -> None:
         """Diff the same fleet the plain way; there is nothing to do either."""
         fleet = self.fleet
-        assert plain_diff(fleet.intended, fleet.listing, fleet.rows, fleet.reports) == (
+        done = uncollected(plain_diff, fleet.intended, fleet.listing, fleet.rows, fleet.reports)
+        assert done == (
             [],
             [],
             [],
@@ -270,7 +274,7 @@ def measure(keys: int, budget_s: float, *, memory: bool) -> Result:
     gc.collect()
     gc.freeze()
     before = gc.get_threshold()
-    gc.set_threshold(*GC_THRESHOLDS)
+    gc.set_threshold(*GC_LIMITS)
     try:
         first = timed(bench.first, 2, budget_s)
         diff = timed(bench.diff, 3, budget_s)

@@ -224,9 +224,7 @@ class Served:
 def llmao(desk: FakeDesk, config: Any) -> Iterator[Served]:
     """Serve the real application from a thread."""
     app: Any = create_app(desk, config, desk.clock)
-    server = uvicorn.Server(
-        uvicorn.Config(app, port=0, log_level="critical", lifespan="off", ws="none")
-    )
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="off", ws="none"))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -71,7 +71,7 @@ class Names:
 def litellm() -> Iterator[tuple[FakeLiteLLM, str]]:
     """Serve a simulated LiteLLM from a thread."""
     fake = FakeLiteLLM(SystemClock().now)
-    config = uvicorn.Config(fake, port=0, log_level="critical", lifespan="off", ws="none")
+    config = uvicorn.Config(fake, port=0, log_config=None, lifespan="off", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -32,7 +32,7 @@ _BACKLOG = 2048
 _GRACE_S = 5
 # A pass makes and drops tens of thousands of objects: with Python's own limits each has the whole
 # fleet searched for cycles, which stops the process for 0.1 s at 2 000 deployments.
-_GC_LIMITS = (50_000, 20, 100)
+GC_LIMITS = (50_000, 20, 100)
 # How long a pass, in its thread, may keep the event loop waiting each time.
 _SWITCH_S = 0.001
 
@@ -124,7 +124,7 @@ def tune() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*_GC_LIMITS)
+    gc.set_threshold(*GC_LIMITS)
     sys.setswitchinterval(_SWITCH_S)
 
 
