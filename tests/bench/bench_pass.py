@@ -1,7 +1,8 @@
 """What a pass of `reconcile` costs, from 10 to 100 000 keys, beside a plain dict diff.
 
-Rule of this file: the garbage collector is treated as the service treats it, for both; both contenders get the same fleet in the same run, and nothing is read twice from a
-cache the service would not have.
+Rule of this file: the garbage collector is treated as the service treats it, for both contenders;
+both get the same fleet in the same run, and nothing is read twice from a cache the service would
+not have.
 
     python tests/bench/bench_pass.py [--quick]
 """
