@@ -47,7 +47,8 @@ def matching(looked: "Looked", name: str) -> "list[Record]":
     found = [record for record in looked.view.records if _matches(record, host, port)]
     if not found:
         known = sorted({record.key.shown for record in looked.view.records})
-        raise LlmaoError(f"Nothing is known of {clean(name)}. Known: {clean(', '.join(known))}.")
+        others = f"Known: {clean(', '.join(known))}." if known else "fleet.hosts names no box yet."
+        raise LlmaoError(f"Nothing is known of {clean(name)}. {others}")
     return found
 
 

@@ -82,6 +82,8 @@ def _lines(action: Action) -> Iterator[str]:
 def _summary(looked: "Looked") -> str:
     actions = looked.plan.actions
     records = len(looked.view.records)
+    if not actions and looked.unread:
+        return f"Nothing can be planned from what could be read; {records} deployments looked at."
     if not actions:
         return f"Nothing to do: {records} deployments looked at."
     run = sum(action.runs for action in actions)
