@@ -4,7 +4,7 @@ Rule of this file: only fresh listings speak; a name beats an address; where sev
 could be a host, none is taken.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from attrs import evolve, field, frozen
@@ -95,11 +95,15 @@ def find(
     for host in (one for one in intended.hosts.values() if one.was):
         now = placed.get(host.name, _NOWHERE)
         placed |= {old: now for old in host.was if now.found}
+    listed = Counter(_id(found) for found in every)
     claimed = {_id(place.found) for place in placed.values() if place.found}
     claimed |= {_id(found) for place in placed.values() for found in place.colliding}
     return Places(
         hosts=placed,
-        spare=tuple(found for found in every if _id(found) not in claimed),
+        # one id twice is nonsense, and nonsense is not explored
+        spare=tuple(
+            found for found in every if _id(found) not in claimed and listed[_id(found)] < 2
+        ),
         addresses=frozenset(by_address),
     )
 
