@@ -28,10 +28,18 @@ class ActionKind(enum.Enum):
         """Tell whether it takes a route away and puts none back."""
         return self in _REMOVALS
 
+    @property
+    def writes(self) -> bool:
+        """Tell whether it writes a whole body."""
+        return self in _WRITES
+
 
 _REMOVALS = frozenset(
     {ActionKind.DELETE_LITELLM, ActionKind.DELETE_DUPLICATE, ActionKind.PRUNE_ORPHAN}
 )
+
+
+_WRITES = frozenset({ActionKind.ADD_LITELLM, ActionKind.UPDATE_LITELLM, ActionKind.REPLACE_LITELLM})
 
 
 @frozen

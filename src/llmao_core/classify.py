@@ -6,7 +6,7 @@ it ends in enums and says nothing of what to do.
 
 from attrs import define
 
-from .drift import EQUAL, Difference
+from .drift import Difference
 from .facts import (
     AtRow,
     Base,
@@ -181,7 +181,7 @@ def plan_facts(
         _route(entry),
         at_row(known, targets, scene, displaced=entry.displaced),
         _base(entry, known, aim),
-        difference.drift if difference is not EQUAL else EQUAL.drift,
+        difference.drift,
         _ready(known, aim, scene, routed=bool(entry.rows)),
         _passes(row_known, scene, history) if orphan else Passes.EARLY,
     )

@@ -22,7 +22,6 @@ from .rules import ActionRule, LifeRule
 from .snapshots import Row
 
 EXECUTOR = "litellm"
-_WRITES = (ActionKind.ADD_LITELLM, ActionKind.UPDATE_LITELLM, ActionKind.REPLACE_LITELLM)
 
 
 @define
@@ -63,7 +62,7 @@ def draft_action(draft: Draft) -> Action:
     deployment = draft.aim.deployment if draft.aim else entry.deployment
     target = row.id if row else deployment.litellm_id if deployment else ""
     body = None
-    if kind in _WRITES and deployment is not None:
+    if kind.writes and deployment is not None:
         body = row_body(deployment, deployment.body, draft.known.dialable, target)
     return Action(
         order=Order(kind, EXECUTOR, entry.key, target, body),

@@ -272,13 +272,10 @@ def _count_orphan(known: RowHistory, orphan: bool, scene: Scene) -> RowHistory:
     return evolve(known, passes=known.passes + 1, counted=taken)
 
 
-_WRITES = (ActionKind.ADD_LITELLM, ActionKind.UPDATE_LITELLM, ActionKind.REPLACE_LITELLM)
-
-
 def _written(row: Row, scene: Scene) -> Write | None:
     """Return the last write of a body to a row, if it went well."""
     write = scene.writes.get(row.id)
-    if write is None or write.kind not in _WRITES or write.answered is None:
+    if write is None or not write.kind.writes or write.answered is None:
         return None
     return write if write.outcome is not None and write.outcome.good else None
 

@@ -23,7 +23,6 @@ from .snapshots import Opinion, Request, RequestKind
 ASK_AGAIN_S = 60.0
 NOT_KEPT_WRITES = 2
 PACE_FRACTION = 0.1
-_WRITES = (ActionKind.UPDATE_LITELLM, ActionKind.REPLACE_LITELLM, ActionKind.ADD_LITELLM)
 
 
 @frozen
@@ -213,7 +212,7 @@ def _not_kept(draft: Draft, action: Action) -> bool:
     """Tell whether LiteLLM has read back otherwise what was written twice."""
     known = draft.row_known
     deployment = draft.aim.deployment if draft.aim else draft.entry.deployment
-    if known is None or deployment is None or action.kind not in _WRITES:
+    if known is None or deployment is None or not action.kind.writes:
         return False
     limit = NOT_KEPT_WRITES + (draft.row is not None and not draft.row.live)
     return known.kept_wrong >= limit and known.hash == deployment.body.hash
