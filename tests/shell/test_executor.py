@@ -18,7 +18,8 @@ from llmao_core.testing.clock import VirtualClock
 from llmao_web.shell.board import Board
 from llmao_web.shell.executor import Executor, backoff_s
 from llmao_web.shell.host import Ended
-from llmao_web.shell.store import Done, MemoryStore
+from llmao_web.shell.ledger import Entry
+from llmao_web.shell.store import MemoryStore
 
 from .conftest import Script
 
@@ -95,7 +96,7 @@ async def test_only_what_runs_runs(bench: Bench) -> None:
     )
     await bench.executor.batch()
     assert [(DELETE, "llmao-4")] == bench.wrote
-    assert ["ada"] == [done.actor for done in bench.store.actions]
+    assert ["ada"] == [each.entry.actor for each in bench.store.log]
 
 
 async def test_a_new_removal_goes_before_queued_adds(bench: Bench) -> None:
@@ -279,10 +280,10 @@ async def test_a_write_cut_short_is_unknown(bench: Bench) -> None:
 async def test_a_store_that_fails_stops_no_removal(bench: Bench) -> None:
     """A full disk costs the entry in the action log, not the action."""
 
-    async def full(action: Done) -> None:
+    async def full(*entries: Entry) -> None:
         raise OSError("no space left")
 
-    bench.store.done = full  # type: ignore[method-assign]
+    bench.store.append = full  # type: ignore[method-assign]
     bench.take(action(DELETE, 1), action(DELETE, 2))
     await bench.executor.batch()
     assert 2 == len(bench.wrote)

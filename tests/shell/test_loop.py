@@ -231,9 +231,9 @@ async def test_placements_and_transitions_are_kept(bench: Bench) -> None:
     )
     await bench.loop.once()
     await bench.loop.once()
-    assert {"127.0.0.2": "vast"} == await bench.store.placed()
+    assert {"127.0.0.2": "vast"} == (await bench.store.kept()).placed
     assert {"127.0.0.2": "vast"} == bench.board.snapshots().placed
-    moves = [(each.before, each.after) for each in bench.store.transitions]
+    moves = [(each.before, each.after) for each in bench.store.moves]
     assert [("Loading", "Healthy")] == moves
 
 

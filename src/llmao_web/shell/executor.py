@@ -19,7 +19,8 @@ from llmao_core.plan import Action, Plan
 from .board import Board
 from .clock import Clock
 from .host import Ended
-from .store import Done, Store
+from .ledger import carried_out
+from .store import Store
 from .unexpected import log_unexpected
 
 FIRST_BACKOFF_S = 5.0
@@ -142,10 +143,8 @@ class Executor:
         await self._keep(action, began, ended.outcome)
 
     async def _keep(self, action: Action, began: float, outcome: Outcome) -> None:
-        actor = action.released_by or "llmao"
-        kind, key, reason, evidence = action.kind, action.key, action.reason, action.evidence
         try:
-            await self._store.done(Done(began, actor, kind, key, reason, evidence, outcome))
+            await self._store.append(carried_out(action, began, outcome))
         except Exception as error:
             # A full disk must not stop removals; the log has the action all the same.
             log_unexpected("store", error)

@@ -22,6 +22,7 @@ from llmao_core.snapshots import Snapshots, SourceState
 
 from .board import Board, Concluded
 from .clock import Clock, wait_for_any
+from .ledger import placements
 from .store import Store, Transition
 from .unexpected import log_unexpected
 
@@ -150,8 +151,8 @@ class Loop:
 
     async def _keep(self, before: View | None, view: View, now: float) -> None:
         try:
-            if dict(view.placed) != dict(self._board.placed):
-                await self._store.place(view.placed, now)
+            if changed := placements(self._board.placed, view.placed, now):
+                await self._store.append(*changed)
                 self._board.place(view.placed)
             if moved := transitions(before, view, now):
                 await self._store.moved(moved)

@@ -56,8 +56,9 @@ async def look_once(
     everything, which costs tokens, is not made. Raises LlmaoError when no pass came to an end.
     """
     board = Board(clock)
-    board.intend(build(config, await store.approvals(), await store.labels()))
-    board.place(await store.placed())
+    kept = await store.kept()
+    board.intend(build(config, kept.approvals, kept.labels))
+    board.place(kept.placed)
     probing = Probing(config, clock, board.changed)
     board.probes = probing.probes
     crew = Crew(host, board, clock)

@@ -15,7 +15,7 @@ from llmao_core.actions import Order
 from llmao_core.codec import Loaded
 from llmao_core.config import Config
 from llmao_core.hooks import FetchRequest
-from llmao_core.intended import Approval, Labels, build
+from llmao_core.intended import build
 from llmao_core.plan import Policy
 from llmao_core.reconcile import reconcile
 
@@ -25,6 +25,7 @@ from .crew import Crew
 from .executor import Executor
 from .files import load_files
 from .host import PluginHost
+from .ledger import Kept
 from .loop import Loop, Offload, Reconcile
 from .probing import Probing
 from .reload import PendingReload, Reloader
@@ -69,8 +70,7 @@ class Service:
         self._reloader = Reloader(
             config, self.board, clock, read=read, take=self._apply, offload=offload
         )
-        self._approvals: tuple[Approval, ...] = ()
-        self._labels = Labels()
+        self._kept = Kept()
         self._crew = Crew(host, self.board, clock)
         self._probing = Probing(config, clock, self.board.changed)
         self.board.probes = self._probing.probes
@@ -129,9 +129,8 @@ class Service:
 
     async def run(self) -> None:
         """Run until stopped, then let the write under way finish."""
-        self._approvals = await self._store.approvals()
-        self._labels = await self._store.labels()
-        self.board.place(await self._store.placed())
+        self._kept = await self._store.kept()
+        self.board.place(self._kept.placed)
         self._apply(self.config)
         try:
             async with asyncio.TaskGroup() as group:
@@ -173,7 +172,7 @@ class Service:
             await self._reloader.reload()
 
     def _apply(self, config: Config) -> None:
-        self.board.intend(build(config, self._approvals, self._labels))
+        self.board.intend(build(config, self._kept.approvals, self._kept.labels))
         self._crew.apply(config)
         self._probing.apply(config)
 

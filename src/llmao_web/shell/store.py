@@ -1,32 +1,22 @@
-"""What outlives a process: placements, approvals, labels, and what was done.
+"""What outlives a process: the ledger, and beside it transitions, capacity and what boxes did.
 
 Rule of this file: an answer from the store means that it is kept. Whatever grows is bounded.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from llmao_core.actions import ActionKind, Outcome
-from llmao_core.intended import Approval, Labels
 from llmao_core.keys import Key
+from llmao_core.protocol import BoxEvent, Fetch
+from llmao_core.snapshots import Request
+
+from .ledger import Entry, EntryKind, Kept, Numbered, fold
 
 ENTRIES_KEPT = 10_000
-
-
-@frozen
-class Done:
-    """One action that was carried out. actor: `llmao`, or the admin whose request it was."""
-
-    at: float
-    actor: str
-    kind: ActionKind
-    key: Key
-    reason: str
-    evidence: tuple[str, ...]
-    outcome: Outcome
+SHARED_KEPT = 2_000
 
 
 @frozen
@@ -39,64 +29,195 @@ class Transition:
     after: str
 
 
+@frozen
+class Sample:
+    """How busy one server was. kv_used: 0 to 1. None: vLLM did not say.
+
+    running, waiting: requests. tokens_per_s: generated. first_token_s: mean time to the first
+    token. over_s: how long it stands for, 60 or 3600.
+    """
+
+    at: float
+    key: Key
+    running: float | None = None
+    waiting: float | None = None
+    kv_used: float | None = None
+    tokens_per_s: float | None = None
+    first_token_s: float | None = None
+    over_s: float = 60.0
+
+
+@frozen
+class Fetches:
+    """What people may know of one host's fetches, over restarts; lifecycles do not use it."""
+
+    first: float
+    last: float
+    handed_out: str = ""
+    applied: str = ""
+
+
+@frozen
+class Told:
+    """One thing a replica saw, for the others: what a box did, or what somebody pressed."""
+
+    number: int
+    at: float
+    what: BoxEvent | Request
+
+
+@frozen
+class Wanted:
+    """Which entries are asked for; empty asks for all. before: a number, 0 for the newest."""
+
+    kinds: frozenset[EntryKind] = frozenset()
+    host: str = ""
+    key: Key | None = None
+    before: int = 0
+    limit: int = 100
+
+    def takes(self, numbered: Numbered) -> bool:
+        """Tell whether an entry is one of these."""
+        entry = numbered.entry
+        return (
+            (not self.kinds or entry.kind in self.kinds)
+            and (not self.host or entry.host == self.host)
+            and (self.key is None or entry.key == self.key)
+            and (not self.before or numbered.number < self.before)
+        )
+
+
 class Store(Protocol):
-    """What the shell keeps; every call may wait for a disk."""
+    """What the shell keeps; every call may wait for a disk or a network, and may fail."""
 
-    async def placed(self) -> Mapping[str, str]:
-        """Return which provider once named a host, by host."""
+    async def kept(self) -> Kept:
+        """Return what all entries add up to."""
         ...
 
-    async def place(self, placed: Mapping[str, str], at: float) -> None:
-        """Replace the placements."""
+    async def append(self, *entries: Entry) -> None:
+        """Keep entries, all or none, in this order."""
         ...
 
-    async def approvals(self) -> tuple[Approval, ...]:
-        """Return the hosts that admins approved."""
+    async def entries(self, wanted: Wanted) -> Sequence[Numbered]:
+        """Return entries, newest first."""
         ...
 
-    async def labels(self) -> Labels:
-        """Return what admins said of hosts and keys."""
-        ...
-
-    async def done(self, action: Done) -> None:
-        """Append one action to the log."""
+    async def newest(self) -> int:
+        """Return the number of the newest entry that changes what is kept, 0 for none."""
         ...
 
     async def moved(self, transitions: Iterable[Transition]) -> None:
-        """Append changes of lifecycles."""
+        """Keep changes of lifecycles."""
+        ...
+
+    async def transitions(self, key: Key | None = None, limit: int = 100) -> Sequence[Transition]:
+        """Return changes of lifecycles, newest first."""
+        ...
+
+    async def sample(self, samples: Iterable[Sample]) -> None:
+        """Keep one minute's samples."""
+        ...
+
+    async def capacity(self, key: Key, since: float) -> Sequence[Sample]:
+        """Return the samples of one server, oldest first."""
+        ...
+
+    async def tell(self, noted: Iterable[tuple[BoxEvent | Request, float]]) -> None:
+        """Tell the other replicas what was seen here, each with its time."""
+        ...
+
+    async def told(self, after: int) -> Sequence[Told]:
+        """Return what other replicas told, numbers above `after`, oldest first."""
+        ...
+
+    async def fetches(self) -> Mapping[str, Fetches]:
+        """Return what hosts fetched, by normalised name, over restarts."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of files and connections."""
         ...
 
 
 class MemoryStore:
-    """A store that forgets with its process; keeps the newest entries of each log."""
+    """A store that forgets with its process; keeps the newest of each log."""
 
-    def __init__(self, approvals: Iterable[Approval] = (), labels: Labels | None = None) -> None:
-        self.actions: deque[Done] = deque(maxlen=ENTRIES_KEPT)
-        self.transitions: deque[Transition] = deque(maxlen=ENTRIES_KEPT)
-        self._approvals = tuple(approvals)
-        self._labels = labels or Labels()
-        self._placed: Mapping[str, str] = {}
+    def __init__(self, *entries: Entry) -> None:
+        self.log: deque[Numbered] = deque(maxlen=ENTRIES_KEPT)
+        self.moves: deque[Transition] = deque(maxlen=ENTRIES_KEPT)
+        self._samples: dict[Key, deque[Sample]] = {}
+        self._fetches: dict[str, Fetches] = {}
+        self._kept = Kept()
+        self._number = 0
+        self._newest = 0
+        for entry in entries:
+            self._append(entry)
 
-    async def placed(self) -> Mapping[str, str]:
-        """Return which provider once named a host, by host."""
-        return self._placed
+    async def kept(self) -> Kept:
+        """Return what all entries add up to."""
+        return self._kept
 
-    async def place(self, placed: Mapping[str, str], at: float) -> None:  # noqa: ARG002
-        """Replace the placements."""
-        self._placed = dict(placed)
+    async def append(self, *entries: Entry) -> None:
+        """Keep entries."""
+        for entry in entries:
+            self._append(entry)
 
-    async def approvals(self) -> tuple[Approval, ...]:
-        """Return the approvals it was made with."""
-        return self._approvals
+    def _append(self, entry: Entry) -> None:
+        self._number += 1
+        self.log.append(Numbered(self._number, entry))
+        after = fold((entry,), self._kept)
+        if after is not self._kept:
+            self._kept, self._newest = after, self._number
 
-    async def labels(self) -> Labels:
-        """Return the labels it was made with."""
-        return self._labels
+    async def entries(self, wanted: Wanted) -> Sequence[Numbered]:
+        """Return entries, newest first."""
+        return [each for each in reversed(self.log) if wanted.takes(each)][: wanted.limit]
 
-    async def done(self, action: Done) -> None:
-        """Append one action to the log."""
-        self.actions.append(action)
+    async def newest(self) -> int:
+        """Return the number of the newest entry that changed what is kept."""
+        return self._newest
 
     async def moved(self, transitions: Iterable[Transition]) -> None:
-        """Append changes of lifecycles."""
-        self.transitions.extend(transitions)
+        """Keep changes of lifecycles."""
+        self.moves.extend(transitions)
+
+    async def transitions(self, key: Key | None = None, limit: int = 100) -> Sequence[Transition]:
+        """Return changes of lifecycles, newest first."""
+        return [each for each in reversed(self.moves) if key is None or each.key == key][:limit]
+
+    async def sample(self, samples: Iterable[Sample]) -> None:
+        """Keep one minute's samples."""
+        for each in samples:
+            self._samples.setdefault(each.key, deque(maxlen=ENTRIES_KEPT)).append(each)
+
+    async def capacity(self, key: Key, since: float) -> Sequence[Sample]:
+        """Return the samples of one server, oldest first."""
+        return [each for each in self._samples.get(key, ()) if each.at >= since]
+
+    async def tell(self, noted: Iterable[tuple[BoxEvent | Request, float]]) -> None:
+        """Remember fetches; there is no other replica to tell."""
+        for event, at in noted:
+            if isinstance(event, Fetch):
+                self._fetches[event.host] = fetched(self._fetches.get(event.host), event, at)
+
+    async def told(self, after: int) -> Sequence[Told]:  # noqa: ARG002
+        """Return nothing: nobody else shares a memory."""
+        return ()
+
+    async def fetches(self) -> Mapping[str, Fetches]:
+        """Return what hosts fetched."""
+        return dict(self._fetches)
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
+def fetched(before: Fetches | None, event: Fetch, at: float) -> Fetches:
+    """Return what is known of a host after one more fetch."""
+    known = before or Fetches(at, at)
+    return evolve(
+        known,
+        last=at,
+        handed_out=event.handed_out or known.handed_out,
+        applied=event.applied or known.applied,
+    )
