@@ -4,7 +4,7 @@ READY := .venv/.ready
 SOURCES := src box tests examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-real test-thorough check bench fmt docs
+.PHONY: help setup demo lab test test-real test-sim test-thorough sim check bench fmt docs
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -26,10 +26,16 @@ lab: $(READY)  ## a real LiteLLM and a real vLLM with a tiny model, on loopback,
 	$(PY) -m tests.real.lab up
 
 test: $(READY) check  ## the checks and the light tests
-	$(PY) -m pytest -m 'not real and not thorough'
+	$(PY) -m pytest -m 'not real and not sim and not thorough'
 
 test-real: $(READY)  ## the tests against a real LiteLLM and a real vLLM (installs them)
 	$(PY) -m pytest -m real tests/real
+
+test-sim: $(READY)  ## 100 simulated worlds of two hours, and the three Sieve families
+	$(PY) -m pytest -m sim tests/sim
+
+sim: $(READY)  ## a long soak: 1000 simulated worlds of two hours
+	.venv/bin/llmao sim --seeds 1000 --hours 2
 
 test-thorough: $(READY)  ## the property tests with many examples
 	HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -m 'not real' tests/core

@@ -5,8 +5,6 @@ Rule of this file: everything due is worked out from what has been seen; the pro
 
 from collections.abc import Iterable
 
-from attrs import evolve
-
 from .classify import lacks_proof, proof_since
 from .draft import Draft
 from .facts import Gate
@@ -166,8 +164,7 @@ def _open_due(seen: Seen, scene: Scene) -> float | None:
 
 
 def _merge(one: ProbeSpec, other: ProbeSpec) -> ProbeSpec:
-    return evolve(
-        one,
+    return one._replace(
         due_at=min(one.due_at, other.due_at),
         identity=one.identity or other.identity,
         metrics=one.metrics or other.metrics,

@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve
 
+from .actions import ActionKind
 from .draft import Draft
 from .errors import Trouble
 from .facts import Gate, Want
+from .foreign import foreign_vanished
 from .history import Canary, History
 from .intended import Intended
-from .join import Joined
-from .placement import Found, Places
+from .money import money_items, no_instance
+from .placement import Answering, Found, Places, answering
 from .records import (
     AttentionItem,
     Availability,
@@ -27,7 +29,8 @@ from .records import (
     SignalKind,
 )
 from .scene import Scene
-from .snapshots import Snapshots
+from .signal import saturated_s
+from .snapshots import Snapshots, UnknownHost
 from .waiting import failing_writes, held, item, needing_people
 
 _DOWN = (
@@ -54,11 +57,15 @@ def attention(
         *held(drafts, scene),
         *_models(models),
         *_records(records),
+        *_saturated(records, drafts),
         *failing_writes(scene),
         *needing_people(drafts),
         *_vanished(scene, history),
-        *_boxes(scene),
+        *foreign_vanished(history.foreign, scene),
+        *_boxes(scene, places),
         *_hosts(scene.intended, places, history),
+        *no_instance(places, history.hosts, scene),
+        *money_items(places, history.idle, drafts, scene),
     ]
     return dated(found, history.items, scene.now)
 
@@ -108,6 +115,15 @@ def _source(name: str, trouble: Trouble) -> AttentionItem:
     if name == "config":
         sentence = "The changed configuration was not taken: the old one stays in force."
         return item(ItemKind.CONFIG_RELOAD, sentence, evidence=(trouble.message,))
+    if name == "journal":
+        sentence = f"Passes are not kept for replay: {trouble.message}. Nothing else is affected."
+        return item(ItemKind.SOURCE_TROUBLE, sentence, name, evidence=(trouble.message,))
+    if name == "store":
+        sentence = f"What happens is not kept, and no deed of an admin is: {trouble.message}"
+        return item(ItemKind.SOURCE_TROUBLE, sentence, name, evidence=evidence)
+    if name.startswith("notify["):
+        sentence = f"Notifications to {name} do not get through: {trouble.message}"
+        return item(ItemKind.SOURCE_TROUBLE, sentence, name, evidence=evidence)
     if NO_DATABASE in trouble.message:
         sentence = "LiteLLM keeps no models: start it with STORE_MODEL_IN_DB=True and a database."
         return item(ItemKind.LITELLM_NO_DATABASE, sentence, evidence=evidence)
@@ -152,22 +168,8 @@ def _records(records: Iterable[Record]) -> Iterator[AttentionItem]:
                 key=key,
                 host=record.host,
             )
-        elif record.kind is Kind.ORPHAN and record.signal.kind in (SignalKind.OK, SignalKind.BUSY):
-            yield item(
-                ItemKind.ORPHAN_SERVING,
-                f"{key} is in LiteLLM and serves, and nothing intends it: add it to fleet.hosts "
-                "or remove it.",
-                str(key),
-                key=key,
-            )
-        elif record.kind is Kind.ORPHAN and not record.host:
-            yield item(
-                ItemKind.ORPHAN_SERVING,
-                f"{key} is in LiteLLM and nothing intends it; no probe can tell "
-                "whether it serves. Add it to models.yaml, or remove it.",
-                str(key),
-                key=key,
-            )
+        elif record.kind is Kind.ORPHAN:
+            yield from _orphan(record)
         if record.proof:
             yield item(
                 ItemKind.NOT_PROVEN,
@@ -184,6 +186,49 @@ def _records(records: Iterable[Record]) -> Iterator[AttentionItem]:
                 key=key,
                 host=record.host,
             )
+
+
+def _orphan(record: Record) -> Iterator[AttentionItem]:
+    """Yield an item for an orphan that may serve, with a button once it has been one for long."""
+    key = record.key
+    serves = record.signal.kind in (SignalKind.OK, SignalKind.BUSY)
+    asked = record.action_rule in _ASKED
+    if not (serves or asked or not record.host):
+        return
+    sentence = f"{key} is in LiteLLM and serves, and nothing intends it: add it to fleet.hosts "
+    sentence += "or remove it."
+    if not record.host:
+        sentence = f"{key} is in LiteLLM and nothing intends it; no probe can tell whether it "
+        sentence += "serves. Add it to models.yaml, or remove it."
+    yield item(
+        ItemKind.ORPHAN_SERVING,
+        sentence,
+        str(key),
+        key=key,
+        button="run" if asked else "",
+        action=ActionKind.PRUNE_ORPHAN if asked else None,
+    )
+
+
+_ASKED = ("orphan-serving", "orphan-boxless")
+
+
+def _saturated(records: Sequence[Record], drafts: Sequence[Draft]) -> Iterator[AttentionItem]:
+    full = {one.key for one in records if one.badges and Badge.SATURATED in one.badges}
+    for draft in drafts if full else ():
+        seen = draft.aim.seen if draft.aim else None
+        if draft.entry.key not in full or seen is None or seen.counters is None:
+            continue
+        key, waiting = draft.entry.key, seen.counters.waiting
+        yield item(
+            ItemKind.SATURATED,
+            f"Requests have waited at {key} for {saturated_s(seen) / 60:.0f} min, {waiting:.0f} "
+            "now: callers wait. Serve the model on one more box.",
+            str(key),
+            key=key,
+            host=draft.entry.deployment.host if draft.entry.deployment else "",
+            evidence=(f"running: {seen.counters.running:.0f}, waiting: {waiting:.0f}",),
+        )
 
 
 def _why(record: Record) -> str:
@@ -226,17 +271,11 @@ def _vanished(scene: Scene, history: History) -> Iterator[AttentionItem]:
 # ---- hosts and boxes
 
 
-def _boxes(scene: Scene) -> Iterator[AttentionItem]:
-    for unknown in scene.protocol.unknown:
-        yield item(
-            ItemKind.UNKNOWN_HOST,
-            f"{unknown.host} asks for a configuration with the fleet key and is not in "
-            "fleet.hosts: approve it with its models, or add it there.",
-            unknown.host,
-            host=unknown.host,
-            button="approve",
-            evidence=(f"asked {unknown.count} times",),
-        )
+def _boxes(scene: Scene, places: Places) -> Iterator[AttentionItem]:
+    unknowns = scene.protocol.unknown
+    boxes = answering(places, frozenset(one.host for one in unknowns))
+    for unknown in unknowns:
+        yield _unknown(unknown, boxes.get(unknown.host, ()))
     for wrong in scene.protocol.wrong_keys:
         claimed = f", claiming to be {wrong.claimed_host}" if wrong.claimed_host else ""
         yield item(
@@ -246,6 +285,43 @@ def _boxes(scene: Scene) -> Iterator[AttentionItem]:
             wrong.peer,
             evidence=(f"asked {wrong.count} times",),
         )
+
+
+def _unknown(unknown: UnknownHost, boxes: Sequence[Answering]) -> AttentionItem:
+    """Return the item of a name nobody knows; a box that has another name is told by both."""
+    name, evidence = unknown.host, [f"asked {unknown.count} times"]
+    for one in boxes:
+        price = one.found.instance.price_per_hour
+        costs = f", {price:.2f} $/h" if price is not None else ""
+        evidence.append(f"{one.found.provider} instance {one.found.instance.id}{costs}")
+    hosts = list(dict.fromkeys(one.host for one in boxes if one.host))
+    asks = f"{name} asks for a configuration with the fleet key and is not in fleet.hosts"
+    if hosts:
+        known = " or ".join(hosts)
+        sentence = f"{asks}, which has that box as {known}: let it ask by that name, or name the "
+        sentence += f"host {name} with `was: [{hosts[0]}]`."
+    else:
+        others = _other_names(name, boxes)
+        also = f" ({others})" if others else ""
+        asks = asks.replace(name, f"{name}{also}", 1)
+        sentence = f"{asks}: approve it with its models, or add it there."
+    return item(
+        ItemKind.UNKNOWN_HOST,
+        sentence,
+        name,
+        host=name,
+        button="" if hosts else "approve",
+        evidence=tuple(evidence),
+    )
+
+
+def _other_names(name: str, boxes: Sequence[Answering]) -> str:
+    """Return what else the only box of a name is called, "" if it is not the only one."""
+    if len(boxes) != 1:
+        return ""
+    instance = boxes[0].found.instance
+    names = dict.fromkeys((*instance.names, *instance.addresses))
+    return ", ".join(one for one in names if one != name)
 
 
 def _hosts(intended: Intended, places: Places, history: History) -> Iterator[AttentionItem]:
@@ -274,19 +350,6 @@ def _ambiguous(name: str, colliding: Sequence[Found], taken_by: str) -> Attentio
             "in fleet.hosts, with `was: [" + name + "]`."
         )
     return item(ItemKind.AMBIGUOUS, sentence, name, host=name, evidence=ids)
-
-
-def foreign_items(entries: Iterable[Joined]) -> Iterator[AttentionItem]:
-    """Yield an item for each row of LiteLLM's own file at an address of ours."""
-    for entry in entries:
-        if any(not row.in_db for row in entry.copies):
-            yield item(
-                ItemKind.YAML_ROW,
-                f"LiteLLM's own config file has {entry.key}, too: llmao cannot manage that row. "
-                "Remove it from the file.",
-                str(entry.key),
-                key=entry.key,
-            )
 
 
 def not_proven(draft: Draft, lacking: str) -> str:

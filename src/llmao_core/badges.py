@@ -7,8 +7,6 @@ each other come last, in `across`.
 from collections import defaultdict
 from collections.abc import Sequence
 
-from attrs import evolve
-
 from .classify import Aim
 from .draft import Draft
 from .facts import Base, Gate, Route, Want
@@ -17,7 +15,7 @@ from .join import Joined
 from .keys import normalise_base
 from .records import Badge, Kind, Lifecycle, LitellmSignal, Record, SignalKind
 from .scene import Scene
-from .signal import suspect_hung
+from .signal import saturated_s, suspect_hung
 
 _SHOULD_BE_ROUTED = (Lifecycle.HEALTHY, Lifecycle.CONFIGURED)
 _NOT_BOXES = (Kind.COMMERCIAL, Kind.FOREIGN)
@@ -95,6 +93,8 @@ def _of_server(seen: Seen, aim: Aim, scene: Scene, found: set[Badge]) -> None:
         found.add(Badge.BUSY)
     if seen.hung or (seen.silent_since is not None and suspect_hung(seen, scene.fleet)):
         found.add(Badge.HUNG)
+    if seen.queued_since is not None and saturated_s(seen):
+        found.add(Badge.SATURATED)
     if seen.canary is Canary.DECLINED:
         found.add(Badge.CANARY_REFUSED)
     if served and counters and counters.kv_tokens and served > counters.kv_tokens:
@@ -129,4 +129,4 @@ def _with(record: Record, uneven: set[str], twice: set[str]) -> Record:
         found.add(Badge.POOL_UNEVEN)
     if record.dialable in twice and record.kind not in _NOT_BOXES:
         found.add(Badge.SAME_SERVER)
-    return record if len(found) == len(record.badges) else evolve(record, badges=in_order(found))
+    return record if len(found) == len(record.badges) else record._replace(badges=in_order(found))

@@ -10,15 +10,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from . import check_fleet, check_models
+from . import check_auth, check_fleet, check_models, check_notify
 from .actions import ActionKind
 from .config import BrakeConfig, Config, ServerConfig
 from .errors import Problem
 from .places import Finding, Path, Written
 from .secret import Secret
 from .shapes import meant
+from .urls import is_loopback, url_trouble
 
-AUTH_MODES = ("open", "password", "proxy", "oidc")
 NOT_RELOADED = ("server", "store", "journal", "auth")
 
 _YEAR_S = 31_536_000
@@ -56,8 +56,7 @@ def findings(
     rules: tuple[Iterable[Finding], ...] = (
         _numbers(config),
         _server(config.server),
-        bind(config),
-        _auth(config),
+        check_auth.findings(config, written),
         _policy(config),
         _store(config),
         _litellm(config),
@@ -65,6 +64,7 @@ def findings(
         _sent_in_headers(config),
         _providers(config, installed),
         check_models.findings(config, written),
+        check_notify.findings(config),
     )
     for rule in rules:
         for each in rule:
@@ -91,36 +91,12 @@ def _at(config: Config, path: Path) -> Any:
     return value
 
 
-def url_trouble(url: str) -> str:
-    """Return what is wrong with an http URL, "" for nothing; the URL itself is not repeated."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        return "This is no URL."
-    if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
-        return "This is no http:// or https:// URL."
-    if parts.username is not None or parts.password is not None:
-        return "A user name or password must not stand in a URL."
-    if parts.query or parts.fragment:
-        return "This URL must end with its path: no `?` and no `#`."
-    return ""
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach what is bound to, or called at, this host."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
 def _url(path: Path, url: str, example: str) -> Iterator[Finding]:
     if trouble := url_trouble(url):
         yield Finding(path, trouble, f"Write it like {example}.")
 
 
-# ---- server, sign-in, policy, store, LiteLLM
+# ---- server, policy, store, LiteLLM
 
 
 def _server(server: ServerConfig) -> Iterator[Finding]:
@@ -153,27 +129,6 @@ def _in_clear(path: Path, url: str) -> Iterator[Finding]:
         )
 
 
-def bind(config: Config) -> Iterator[Finding]:
-    """Yield what is wrong between who may sign in and where llmao listens."""
-    mode = config.auth.get("mode", "open")
-    if mode == "open" and not is_loopback(config.server.host):
-        yield Finding(
-            ("server", "host"),
-            "Without sign-in (mode open) llmao listens on a loopback address only.",
-            "Set auth.mode to password, proxy or oidc, or server.host to 127.0.0.1.",
-        )
-
-
-def _auth(config: Config) -> Iterator[Finding]:
-    mode = config.auth.get("mode", "open")
-    if mode not in AUTH_MODES:
-        yield Finding(
-            ("auth", "mode"),
-            f"Expected one of {', '.join(AUTH_MODES)}.",
-            meant(mode, AUTH_MODES) if isinstance(mode, str) else "",
-        )
-
-
 def _policy(config: Config) -> Iterator[Finding]:
     known = [kind.value for kind in ActionKind]
     for name, value in config.policy.items():
@@ -187,13 +142,26 @@ def _policy(config: Config) -> Iterator[Finding]:
             )
 
 
+def _store_trouble(url: str) -> str:
+    """Return what is wrong with the URL of a store, "" for nothing; it may hold a password."""
+    if url.startswith("sqlite:///"):
+        path = url.removeprefix("sqlite:///")
+        return "" if path.isprintable() and path.strip("/. ") else "This names no file."
+    if not url.startswith("postgresql://"):
+        return "This is no store llmao knows."
+    try:
+        parts = urlsplit(url)
+        # several hosts, of which PostgreSQL takes the one that answers, are no port
+        _ = None if "," in parts.netloc else parts.port
+    except ValueError:
+        return "This is no URL: an @, : or / in a password is written %40, %3A or %2F."
+    return "" if parts.path.strip("/") else "This names no database."
+
+
 def _store(config: Config) -> Iterator[Finding]:
-    if not config.store.startswith(("sqlite:///", "postgresql://")):
-        yield Finding(
-            ("store",),
-            "This is no store llmao knows.",
-            "Write sqlite:///llmao.db or postgresql://USER@HOST/DATABASE.",
-        )
+    if trouble := _store_trouble(config.store):
+        remedy = "Write sqlite:///llmao.db or postgresql://USER@HOST/DATABASE."
+        yield Finding(("store",), trouble, remedy)
     for path in (("journal", "path"), ("models_path",)):
         value = _at(config, path)
         if not value or "\0" in value:

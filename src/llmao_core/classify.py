@@ -23,14 +23,14 @@ from .facts import (
     Served,
     Want,
 )
-from .fold import Watch, announced, leaving
+from .fold import Watch, announced, leaving, to_reboot
 from .history import History, KeyHistory, RowHistory, Seen
 from .intended import Deployment
 from .join import Joined
 from .probes import Target
 from .records import Kind, Lifecycle, LitellmSignal, SignalKind
 from .scene import Scene
-from .snapshots import Opinion
+from .snapshots import Opinion, Row
 
 REJECTED_PASSES = 3
 ORPHAN_PASSES = 3
@@ -164,7 +164,7 @@ def plan_facts(
     entry: Joined,
     known: KeyHistory,
     aim: Aim | None,
-    targets: Watch,
+    row_seen: Seen | None,
     life: Lifecycle,
     difference: Difference,
     row_known: RowHistory | None,
@@ -173,13 +173,13 @@ def plan_facts(
 ) -> PlanFacts:
     """Return what decides the action of a key."""
     want = _want(entry)
-    orphan = want is Want.ORPHAN or want is Want.DISPLACED
+    orphan = want in _ORPHANS
     return PlanFacts(
         _gate(entry, known, scene),
         want,
         life,
         _route(entry),
-        at_row(known, targets, scene, displaced=entry.displaced),
+        _at_row(row_seen, scene, displaced=entry.displaced),
         _base(entry, known, aim),
         difference.drift,
         _ready(known, aim, scene, routed=bool(entry.rows)),
@@ -191,13 +191,19 @@ _WANTS = {
     Kind.INTENDED: Want.INTENDED,
     Kind.DISCOVERED: Want.DISCOVERED,
     Kind.COMMERCIAL: Want.COMMERCIAL,
-    Kind.ORPHAN: Want.ORPHAN,
     Kind.FOREIGN: Want.FOREIGN,
 }
 
 
+_ORPHANS = (Want.ORPHAN, Want.DISPLACED, Want.BOXLESS)
+
+
 def _want(entry: Joined) -> Want:
-    return Want.DISPLACED if entry.displaced else _WANTS[entry.kind]
+    if entry.kind is not Kind.ORPHAN:
+        return _WANTS[entry.kind]
+    if entry.displaced:
+        return Want.DISPLACED
+    return Want.ORPHAN if entry.deployment and entry.deployment.host else Want.BOXLESS
 
 
 def _gate(entry: Joined, known: KeyHistory, scene: Scene) -> Gate:
@@ -207,7 +213,9 @@ def _gate(entry: Joined, known: KeyHistory, scene: Scene) -> Gate:
         return Gate.PENDING
     if leaving(entry, scene):
         return Gate.LEAVING
-    at = announced(entry, scene) if scene.protocol.hosts else None
+    if scene.reboots and to_reboot(entry, scene):
+        return Gate.REBOOTING
+    at = announced(entry, scene) if scene.protocol.hosts or scene.reboots else None
     if at is not None and not (known.broken is not None and known.broken > at):
         return Gate.RESTARTING
     return Gate.OPEN
@@ -223,12 +231,19 @@ def _pending(entry: Joined, scene: Scene) -> bool:
 def _route(entry: Joined) -> Route:
     if not entry.rows:
         return Route.NONE
-    return Route.ONE if len(entry.rows) == 1 else Route.SEVERAL
+    if len(entry.rows) > 1:
+        return Route.SEVERAL
+    return Route.BESIDE if entry.copies and copy_of(entry) is not None else Route.ONE
 
 
-def at_row(known: KeyHistory, targets: Watch, scene: Scene, *, displaced: bool) -> AtRow:
+def copy_of(entry: Joined) -> Row | None:
+    """Return the first copy of the key's row that nobody has marked, None if there is none."""
+    unmarked = [row for row in entry.copies if row.in_db and not row.fleet]
+    return min(unmarked, key=lambda row: row.id, default=None)
+
+
+def _at_row(seen: Seen | None, scene: Scene, *, displaced: bool) -> AtRow:
     """Return what probes show at the row's own address, for the row to manage."""
-    seen = known.seen.get(targets.rows[0]) if targets.rows else None
     if seen is None or scene.stale(seen):
         return AtRow.UNKNOWN
     kind = seen.kind

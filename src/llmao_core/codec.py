@@ -13,6 +13,8 @@ from attrs import evolve, frozen
 
 from . import check
 from .config import (
+    ApiToken,
+    AuthConfig,
     BrakeConfig,
     CommercialProvider,
     Config,
@@ -24,6 +26,7 @@ from .config import (
     Json,
     LitellmConfig,
     Model,
+    NotifyConfig,
     PolicyName,
     ServerConfig,
 )
@@ -40,6 +43,7 @@ MAX_PROBLEMS = 200
 _CELLS = {"model": 0, "port": 1, "name": 2, "public_port": 3}
 _SECTIONS = {
     "server": ServerConfig,
+    "auth": AuthConfig,
     "litellm": LitellmConfig,
     "brake": BrakeConfig,
     "journal": JournalConfig,
@@ -144,10 +148,9 @@ class _ConfigFile(SourceFile):
             gpu_providers=gpu,
             commercial=commercial,
             models=models,
-            auth=self._loose_mapping("auth"),
             policy=self._policy(),
-            api_tokens=self._loose_list("api_tokens"),
-            notify=self._loose_list("notify"),
+            api_tokens=self._api_tokens(),
+            notify=self._notify(),
             store=self._store(),
             models_path=self._text("models_path"),
         )
@@ -168,16 +171,18 @@ class _ConfigFile(SourceFile):
             for name, each in given.items()
         }
 
-    def _loose_mapping(self, name: str) -> Json:
-        given = self.shaper.mapping(self.root.get(name), (name,))
-        return {key: self.shaper.loose(each, (name, key), key) for key, each in given.items()}
+    def _api_tokens(self) -> tuple[ApiToken, ...]:
+        items = self.shaper.items(self.root.get("api_tokens"), ("api_tokens",))
+        return tuple(
+            self.shaper.record(each, ApiToken, ("api_tokens", index))
+            for index, each in enumerate(items)
+        )
 
-    def _loose_list(self, name: str) -> tuple[Json, ...]:
-        made = []
-        for index, each in enumerate(self.shaper.items(self.root.get(name), (name,))):
-            given = self.shaper.mapping(each, (name, index))
-            made.append(self.shaper.loose(given, (name, index)))
-        return tuple(made)
+    def _notify(self) -> tuple[NotifyConfig, ...]:
+        items = enumerate(self.shaper.items(self.root.get("notify"), ("notify",)))
+        return tuple(
+            self.shaper.record(each, NotifyConfig, ("notify", index)) for index, each in items
+        )
 
     # ---- fleet
 

@@ -94,10 +94,10 @@ class ServerConfig:
 
 
 DEPLOYMENT_DEFAULTS: Json = {
-    "allowed_fails": 10,
+    "allowed_fails": 15,
     "cooldown_time": 10,
     "health_check_timeout": 10,
-    "num_retries": 5,
+    "num_retries": 9,
     "timeout": 600,
 }
 
@@ -176,6 +176,82 @@ class JournalConfig:
 
 
 @frozen
+class AdminConfig:
+    """Somebody who may sign in with a password. hash: argon2, from `llmao hash-password`."""
+
+    name: str
+    hash: Secret
+
+
+@frozen
+class OidcConfig:
+    """An OpenID provider. admin_groups: members of any of them are admins, others are callers.
+
+    name_claim, groups_claim: where the ID token, or else the userinfo, says who it is about.
+    """
+
+    issuer: str
+    client_id: str
+    client_secret: Secret
+    admin_groups: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ("openid", "profile", "email")
+    name_claim: str = "preferred_username"
+    groups_claim: str = "groups"
+
+
+@frozen
+class ProxyConfig:
+    """A proxy that signs people in. addresses: the TCP peers whose headers are believed."""
+
+    addresses: tuple[str, ...]
+    user_header: str = "X-Forwarded-User"
+    groups_header: str = "X-Forwarded-Groups"
+    admins: tuple[str, ...] = ()
+    admin_groups: tuple[str, ...] = ()
+
+
+@frozen
+class AuthConfig:
+    """Who may see what. callers: who may see `/models` and what callers see of the API.
+
+    session_key: signs sessions, so that they outlive a restart and hold on every replica;
+    without it each start has its own. session_idle_s, session_max_s: since last seen, since
+    sign-in.
+    """
+
+    mode: Literal["open", "password", "oidc", "proxy"] = "open"
+    callers: Literal["signed_in", "everybody"] = "signed_in"
+    session_key: Secret | None = None
+    session_idle_s: float = 7200
+    session_max_s: float = 43200
+    admins: tuple[AdminConfig, ...] = ()
+    oidc: OidcConfig | None = None
+    proxy: ProxyConfig | None = None
+
+
+@frozen
+class ApiToken:
+    """A bearer token of `/api/v1`, itself or its SHA-256 in hex. role: what its holder sees."""
+
+    name: str
+    token: Secret | None = None
+    hash: Secret | None = None
+    role: Literal["caller", "admin"] = "caller"
+
+
+@frozen
+class NotifyConfig:
+    """Somebody to tell of attention items. kind: the name of a plugin; on: kinds of item, or all.
+
+    url: a secret, since who has it can post there.
+    """
+
+    url: Secret = field(factory=lambda: Secret(""))
+    kind: str = "json"
+    on: tuple[str, ...] = ()
+
+
+@frozen
 class Config:
     """Both files, read and checked together."""
 
@@ -185,11 +261,11 @@ class Config:
     gpu_providers: tuple[GpuProvider, ...] = ()
     commercial: tuple[CommercialProvider, ...] = ()
     models: tuple[Model, ...] = ()
-    auth: Json = field(factory=_empty)
+    auth: AuthConfig = AuthConfig()
     policy: Mapping[str, PolicyName] = field(factory=dict)
     brake: BrakeConfig = BrakeConfig()
-    api_tokens: tuple[Json, ...] = ()
-    notify: tuple[Json, ...] = ()
+    api_tokens: tuple[ApiToken, ...] = ()
+    notify: tuple[NotifyConfig, ...] = ()
     store: str = field(default="sqlite:///llmao.db", repr=False)
     journal: JournalConfig = JournalConfig()
     models_path: str = "models.yaml"

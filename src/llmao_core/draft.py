@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define
 
 from .actions import ActionKind, Order, RowBody
-from .classify import Aim, api_base
+from .classify import Aim, api_base, copy_of
 from .drift import Difference
 from .facts import AtRow, PlanFacts
 from .fold import Watch
@@ -87,7 +87,12 @@ def row_body(deployment: Deployment, body: Body, url: str, litellm_id: str) -> R
 
 
 def _victim(draft: Draft) -> Row:
-    """Return the row that goes: the derived id stays, else the dialable base, else the first id."""
+    """Return the row that goes: the derived id stays, else the dialable base, else the first id.
+
+    Where only one row is ours, the copy beside it goes.
+    """
+    if (copy := copy_of(draft.entry)) is not None and len(draft.entry.rows) == 1:
+        return copy
     rows = sorted(draft.entry.rows, key=lambda row: row.id)
     deployment = draft.entry.deployment
     derived = deployment.litellm_id if deployment else ""

@@ -82,6 +82,7 @@ class Gate(Fact):
     BLIND = "a needed source cannot be used"
     PENDING = "a write is not yet confirmed"
     LEAVING = "drained or retired"
+    REBOOTING = "its box is to be rebooted"
     RESTARTING = "announced its restart"
 
 
@@ -93,14 +94,16 @@ class Want(Fact):
     COMMERCIAL = "commercial"
     ORPHAN = "orphan"
     DISPLACED = "orphan, its port intended for another model"
+    BOXLESS = "orphan that is no box"
     FOREIGN = "foreign"
 
 
 class Route(Fact):
-    """How many rows of ours LiteLLM has for it."""
+    """How many rows of ours LiteLLM has for it. BESIDE: an unstamped copy is no row of ours."""
 
     NONE = "none"
     ONE = "one"
+    BESIDE = "one, and a copy without our mark"
     SEVERAL = "several"
 
 

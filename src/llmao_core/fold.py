@@ -43,6 +43,8 @@ def watch(entry: Joined, url: str) -> Watch:
         return _NOTHING
     main = Target(url, deployment.bearer_id) if url else None
     older = deployment.previous
+    if main and older is None and len(entry.rows) == 1 and entry.rows[0].base == url:
+        return Watch(main, None, (main,))
     rows = [Target(row.base, row_bearer(row, deployment)) for row in entry.rows if row.base]
     return Watch(main, Target(url, older.bearer_id) if url and older else None, tuple(rows))
 
@@ -71,15 +73,28 @@ def fold_key(
     url = dialable(entry, known.dialable, reset=reset, no_listing=scene.no_listing)
     targets = watch(entry, url)
     seen = _fold_targets(known, targets, entry, scene)
-    last_ok = _last_ok(known, seen, targets)
-    handouts = (known.handout, known.last_handout)
-    if scene.protocol.hosts:
+    last_ok = known.last_ok if seen is known.seen else _last_ok(known, seen, targets)
+    handouts, broken = (known.handout, known.last_handout), known.broken
+    if scene.protocol.hosts or scene.reboots:
         handouts = _handouts(known, last_ok, entry, host, scene)
+        broken = _broken(known, entry, seen.get(targets.main) if targets.main else None, scene)
     removals, excused = known.removals, known.excused
     if scene.writes or removals:
         removals, excused = _removals(known, entry, scene)
-    broken = _broken(known, entry, seen.get(targets.main) if targets.main else None, scene)
     row_seen = known.row_seen or bool(entry.rows)
+    discovered = entry.kind is Kind.DISCOVERED
+    # Between two sweeps nearly every key has nothing new, and a history is dear to make.
+    if (
+        seen is known.seen
+        and url == known.dialable
+        and last_ok == known.last_ok
+        and handouts == (known.handout, known.last_handout)
+        and (instance or known.instance_id) == known.instance_id
+        and (removals, row_seen) == (known.removals, known.row_seen)
+        and (broken, excused) == (known.broken, known.excused)
+        and discovered is known.discovered
+    ):
+        return known, targets
     folded = KeyHistory(
         known.lifecycle,
         known.since,
@@ -94,7 +109,7 @@ def fold_key(
         broken,
         known.outside,
         excused,
-        entry.kind is Kind.DISCOVERED,
+        discovered,
     )
     return folded, targets
 
@@ -204,12 +219,21 @@ def _removed(write: Write) -> bool:
 
 
 def _wished(entry: Joined, scene: Scene) -> bool:
-    return leaving(entry, scene) or announced(entry, scene) is not None
+    wished = leaving(entry, scene) or to_reboot(entry, scene)
+    return wished or announced(entry, scene) is not None
+
+
+def to_reboot(entry: Joined, scene: Scene) -> bool:
+    """Tell whether an admin asked for a reboot of its box that has not begun."""
+    known = scene.reboots.get(entry.deployment.host) if entry.deployment else None
+    return known is not None and known.sent is None
 
 
 def leaving(entry: Joined, scene: Scene) -> bool:
     """Tell whether an admin drained or retired the key or its host."""
     labels = scene.intended.labels
+    if not (labels.drained_hosts or labels.retired_hosts or labels.drained_keys):
+        return False
     host = entry.deployment.host if entry.deployment else ""
     return (
         host in labels.drained_hosts
@@ -219,12 +243,15 @@ def leaving(entry: Joined, scene: Scene) -> bool:
 
 
 def announced(entry: Joined, scene: Scene) -> float | None:
-    """Return when the box announced that it restarts this server, None when that has lapsed."""
+    """Return when its box announced a restart or was told to reboot; None when that has lapsed."""
     deployment = entry.deployment
     if deployment is None or entry.kind not in (Kind.INTENDED, Kind.DISCOVERED):
         return None
     fetches = scene.protocol.hosts.get(deployment.host, _NO_FETCHES)
     at = fetches.restarting.get(deployment.name)
+    reboot = scene.reboots.get(deployment.host) if scene.reboots else None
+    if reboot is not None and reboot.sent is not None:
+        at = reboot.sent if at is None else max(at, reboot.sent)
     if at is None or scene.now - at > scene.fleet.health_grace_s:
         return None
     return at
@@ -232,7 +259,7 @@ def announced(entry: Joined, scene: Scene) -> float | None:
 
 def _broken(known: KeyHistory, entry: Joined, seen: Seen | None, scene: Scene) -> float | None:
     """Return when an announced restart was first seen to happen: it failed, or its box fetched."""
-    at = announced(entry, scene) if scene.protocol.hosts else None
+    at = announced(entry, scene)
     if at is None or entry.deployment is None:
         return known.broken
     if known.broken is not None and known.broken > at:

@@ -41,6 +41,7 @@ class Seen:
     run: `refused` or `other_model` in a row. open: refused because it works without a key.
     first_fail: when the first failure since the last ok or busy began. counted: the last failure
     that counted. silent_since: since when requests run and nothing has moved.
+    queued_since: since when requests wait at every reading.
     moved: when the counters last changed. hung: confirmed by canaries.
     identity_at: when identity was last proven, None while it is not; checked: probes since then.
     canary_at, open_at: when the newest folded report of that kind was asked.
@@ -65,6 +66,7 @@ class Seen:
     metrics_at: float | None = None
     moved: float | None = None
     silent_since: float | None = None
+    queued_since: float | None = None
     hung: bool = False
     canary: Canary = Canary.NONE
     canary_at: float | None = None
@@ -119,6 +121,17 @@ class HostHistory:
 
 
 @frozen
+class Idle:
+    """A listed instance that serves nobody. since: when a pass first saw that.
+
+    listed: when the newest listing that named it was read.
+    """
+
+    since: float
+    listed: float
+
+
+@frozen
 class RowHistory:
     """One LiteLLM id. passes: reads in a row that found it an orphan; counted: the last counted.
 
@@ -133,11 +146,57 @@ class RowHistory:
 
 
 @frozen
+class Reboot:
+    """A reboot that an admin asked for, of one instance. asked, until: when, and when it lapses.
+
+    sent: when the provider was told, None before. refused: it will not.
+    """
+
+    provider: str
+    instance_id: str
+    by: str
+    asked: float
+    until: float
+    sent: float | None = None
+    refused: bool = False
+
+
+@frozen
+class Behind:
+    """A box that runs another revision than it would get now. words: what moved, () if unknown."""
+
+    applied: str
+    current: str
+    words: tuple[str, ...] = ()
+
+
+@frozen
+class Vanished:
+    """A row that was not ours and is gone. at: of the first read without it. write: of ours,
+    right before.
+    """
+
+    model: str
+    at: float
+    write: str
+
+
+@frozen
+class Foreign:
+    """LiteLLM's rows that are not ours, by id. read_at: of the newest read; rows: their models."""
+
+    read_at: float | None = None
+    rows: Mapping[str, str] = field(factory=dict)
+    gone: Mapping[str, Vanished] = field(factory=dict)
+
+
+@frozen
 class History:
     """Everything. items: when each attention item was first seen. removed: LiteLLM ids whose
     removal the brake counts, and when it was planned. listings_read: providers read since start.
     intended_hosts: every host that has been intended since start. our_rows: ids of our rows in
-    the last deployments read that had any.
+    the last deployments read that had any. idle: by provider and instance id. reboots, behind: by
+    host.
     """
 
     keys: Mapping[Key, KeyHistory] = field(factory=dict)
@@ -148,3 +207,7 @@ class History:
     listings_read: frozenset[str] = frozenset()
     intended_hosts: frozenset[str] = frozenset()
     our_rows: frozenset[str] = frozenset()
+    idle: Mapping[tuple[str, str], Idle] = field(factory=dict)
+    foreign: Foreign = Foreign()
+    reboots: Mapping[str, Reboot] = field(factory=dict)
+    behind: Mapping[str, Behind] = field(factory=dict)

@@ -16,7 +16,8 @@ from .actions import ActionKind, Order, Outcome
 from .config import Config, Json
 from .errors import Problem
 from .secret import Secret
-from .snapshots import Deployments, Health, Listing
+from .snapshots import Access, Deployments, Health, Listing
+from .verdicts import ItemKind
 
 hookspec = pluggy.HookspecMarker("llmao")
 hookimpl = pluggy.HookimplMarker("llmao")
@@ -28,6 +29,7 @@ class SourceKind(enum.Enum):
     LISTING = "listing"
     DEPLOYMENTS = "deployments"
     HEALTH = "health"
+    ACCESS = "access"
 
 
 @frozen
@@ -83,7 +85,41 @@ class FetchRequest:
     look_up: tuple[str, ...] = ()
 
 
-Fetched = Listing | Deployments | Health
+Fetched = Listing | Deployments | Health | Access
+
+
+@frozen
+class Notice:
+    """An attention item that opened or is over.
+
+    id: the same for as long as it is the same trouble. opened: False when it is over. since: when
+    it was first seen; at: when this was noticed. host: "" when it is about none. times: how often
+    it opened since people were last told of it.
+    """
+
+    id: str
+    kind: ItemKind
+    opened: bool
+    sentence: str
+    since: float
+    at: float
+    host: str = ""
+    times: int = 1
+
+
+@frozen
+class Message:
+    """What one receiver is told at once.
+
+    url: where to. fleet: whose. link: to llmao's own pages, "" for none. lost: older notices that
+    could not be kept for it.
+    """
+
+    url: Secret
+    fleet: str
+    link: str
+    notices: tuple[Notice, ...] = ()
+    lost: int = 0
 
 
 # ---- at start
@@ -121,5 +157,18 @@ async def llmao_execute(order: Order, request: FetchRequest, http: Http, now: fl
     """Carry out one order and say how it ended; repeating it is safe.
 
     Only the plugin named in the order is asked. Raises Refused, NotYet or OutcomeUnknown.
+    """
+    raise NotImplementedError
+
+
+# ---- each message
+
+
+@hookspec
+async def llmao_notify(message: Message, http: Http, now: float) -> Outcome:
+    """Deliver one message and say how it ended; it may come twice.
+
+    Only the plugin is asked whose name a receiver gives as its `kind`. Raises Refused, NotYet or
+    OutcomeUnknown; a message that was refused is not tried again.
     """
     raise NotImplementedError

@@ -5,7 +5,7 @@ could be a host, none is taken.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from attrs import evolve, field, frozen
 
@@ -67,6 +67,31 @@ class Places:
 _NOWHERE = Place()
 
 
+@frozen
+class Answering:
+    """An instance that answers to a name. host: of fleet.hosts, "" if none names it."""
+
+    found: Found
+    host: str
+
+
+def answering(places: Places, names: Collection[str]) -> Mapping[str, tuple[Answering, ...]]:
+    """Return the instances that answer to these names by id, label or address."""
+    if not names:
+        return {}
+    every = [
+        *(Answering(place.found, host) for host, place in places.hosts.items() if place.found),
+        *(Answering(found, "") for found in places.spare),
+    ]
+    found: dict[str, tuple[Answering, ...]] = {}
+    for one in every:
+        instance = one.found.instance
+        for name in {instance.id.lower(), *instance.names, *instance.addresses}:
+            if name in names:
+                found[name] = (*found.get(name, ()), one)
+    return found
+
+
 def find(
     intended: Intended,
     listings: Mapping[str, Snapshot[Listing]],
@@ -96,8 +121,11 @@ def find(
         now = placed.get(host.name, _NOWHERE)
         placed |= {old: now for old in host.was if now.found}
     listed = Counter(_id(found) for found in every)
-    claimed = {_id(place.found) for place in placed.values() if place.found}
-    claimed |= {_id(found) for place in placed.values() for found in place.colliding}
+    claimed = set()
+    for place in placed.values():
+        if place.found:
+            claimed.add(_id(place.found))
+        claimed.update(_id(found) for found in place.colliding)
     return Places(
         hosts=placed,
         # one id twice is nonsense, and nonsense is not explored

@@ -38,6 +38,9 @@ class Hold(enum.Enum):
     PACED = "waits its turn: body changes go a few at a time"
     BACKOFF = "waits before the next try"
     NOT_KEPT = "LiteLLM does not keep what is written"
+    DRAINING = "waits until its routes are gone"
+    UNLISTED = "waits for a listing that shows the box"
+    RUNNING = "waits for the requests that still run"
 
 
 @frozen
@@ -78,8 +81,12 @@ class Action:
         if self.policy == "observe":
             return False
         if self.released_by:
-            return self.hold is not Hold.BACKOFF
+            return self.hold not in _NOT_RELEASED
         return self.policy == "auto" and self.hold is Hold.NOT_HELD
+
+
+# A person lets it run when these are over, and not before.
+_NOT_RELEASED = (Hold.BACKOFF, Hold.DRAINING, Hold.UNLISTED, Hold.RUNNING)
 
 
 @frozen

@@ -58,8 +58,8 @@ class ServedModel:
 class Counters:
     """What `/metrics` said; sums over engines. kv_usage: 0 to 1.
 
-    first_tokens: requests that have had their first token (TTFT count).
-    kv_tokens: capacity of the KV cache in tokens.
+    first_tokens: requests that have had their first token (TTFT count); first_token_s: how long
+    they waited for it, all together. kv_tokens: capacity of the KV cache in tokens.
     """
 
     generated: float
@@ -70,6 +70,7 @@ class Counters:
     waiting: float
     first_tokens: float | None = None
     kv_tokens: int | None = None
+    first_token_s: float | None = None
 
 
 @frozen

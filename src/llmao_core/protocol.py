@@ -7,14 +7,16 @@ without end. Events are what the handler saw; what they mean is decided in recon
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
+from .config import Json
 from .snapshots import BoxFetches, BoxProtocol, UnknownHost, WrongKeys
 
 HOSTS_KEPT = 20_000
 UNKNOWN_KEPT = 50
 WRONG_KEYS_KEPT = 50
 RESTARTING_KEPT = 64
+ASSIGNMENTS_KEPT = 5
 _NEVER = BoxFetches()
 
 
@@ -24,11 +26,14 @@ class Fetch:
 
     host: the name it was answered under, a former one included. handed_out: revision of a GET
     answered 200, "" for HEAD and 304. applied: the revision the box reported, "" for none.
+    assignment: what it is told now, without bearers.
     """
 
     host: str
     handed_out: str = ""
     applied: str = ""
+    # The revision says all that it says; two events are the same without it.
+    assignment: Json | None = field(default=None, eq=False, repr=False)
 
 
 @frozen
@@ -110,7 +115,17 @@ def _after(box: BoxFetches, fetch: Fetch, at: float) -> BoxFetches:
         applied=fetch.applied or box.applied,
         last_seen=at,
         restarting=box.restarting,
+        assignments=_assigned(box.assignments, fetch.assignment),
     )
+
+
+def _assigned(kept: Mapping[str, Json], told: Json | None) -> Mapping[str, Json]:
+    """Return the assignments of a box with one more, the newest last; the oldest is dropped."""
+    revision = str(told.get("revision", "")) if told is not None else ""
+    if told is None or revision in kept:
+        return kept
+    newest = [*kept.items(), (revision, told)]
+    return dict(newest[-ASSIGNMENTS_KEPT:])
 
 
 def unknown(protocol: BoxProtocol, event: Unknown, at: float) -> BoxProtocol:

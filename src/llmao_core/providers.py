@@ -15,13 +15,13 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from .check import is_loopback, url_trouble
 from .config import Config, GpuProvider
 from .errors import Garbled, Problem
 from .keys import host_name, is_address
 from .places import is_word, shown
 from .shapes import meant
 from .snapshots import Instance
+from .urls import is_loopback, url_trouble
 
 MOST_PAGES = 100
 LONGEST_RETRY_AFTER_S = 86_400.0

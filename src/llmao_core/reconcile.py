@@ -9,16 +9,20 @@ from collections.abc import Iterator, Mapping
 from attrs import evolve
 
 from .aim import probe_specs
-from .attention import attention, dated, foreign_items, rows_left, source_items
+from .attention import attention, dated, rows_left, source_items
+from .behind import fold_behind
 from .classify import aim_of, life_facts, litellm_signal, plan_facts
 from .draft import Draft, draft_action
 from .drift import EQUAL, compare, tried
 from .fold import fold_key, fold_row
+from .foreign import fold_foreign, foreign_items
 from .history import History, HostHistory, KeyHistory, RowHistory
 from .join import Joined, Joint, join
 from .keys import Key
+from .money import boxes, fold_idle
 from .placement import Places, find, fold_host
 from .plan import Plan, Policy
+from .reboot import by_name, fold_reboots, reboot_actions
 from .records import Kind, Lifecycle, View
 from .restrain import asks, failing_since, first_outside, outside, reads, removed_now, restrain
 from .rollup import roll_up
@@ -41,6 +45,9 @@ def reconcile(
         return View(now, items=items, sources=source_views(snapshots, now)), Plan(), history
     places = find(scene.intended, scene.listings, history.hosts)
     hosts = _fold_hosts(scene, places, history)
+    reboots = fold_reboots(history.reboots, hosts, policy, scene)
+    if reboots:
+        scene = evolve(scene, reboots=by_name(reboots, scene.intended))
     joint = join(scene, places, hosts, history)
     drafts = _decide(scene, places, joint, hosts, history)
     found = outside(scene, (seen for one in drafts for seen in one.known.seen.values()))
@@ -51,13 +58,24 @@ def reconcile(
     if held:
         by_key = {draft.entry.key: draft for draft in held}
         drafts = [by_key.get(draft.entry.key, draft) for draft in drafts]
-    view = _view(snapshots, scene, places, joint, drafts, hosts, history)
+    known = evolve(
+        history,
+        hosts=hosts,
+        idle=fold_idle(history.idle, boxes(places), drafts, scene),
+        foreign=fold_foreign(history.foreign, scene),
+        reboots=reboots,
+        behind=fold_behind(history.behind, snapshots.revisions, scene),
+    )
+    view = _view(snapshots, scene, places, joint, drafts, known)
     plan = Plan(
-        actions=tuple(draft.action for draft in held if draft.action is not None),
+        actions=(
+            *(draft.action for draft in held if draft.action is not None),
+            *reboot_actions(reboots, places, drafts, policy, scene),
+        ),
         asks=asks([drafts[place] for place in failing], found, scene),
         reads=reads([drafts[place] for place in failing], scene),
     )
-    return view, plan, _remember(scene, drafts, hosts, history, policy, view)
+    return view, plan, _remember(scene, drafts, known, policy, view)
 
 
 def _fold_hosts(scene: Scene, places: Places, history: History) -> Mapping[str, HostHistory]:
@@ -113,7 +131,8 @@ def _draft(
     row_known = _row_after(entry, row_known, difference is not EQUAL, scene)
     if row_known is not None:
         difference = tried(difference, entry.rows[0], row_known.kept_wrong)
-    facts = plan_facts(entry, known, aim, targets, life, difference, row_known, scene, history)
+    row_seen = known.seen.get(targets.rows[0]) if targets.rows else None
+    facts = plan_facts(entry, known, aim, row_seen, life, difference, row_known, scene, history)
     draft = Draft(
         entry,
         known,
@@ -126,7 +145,7 @@ def _draft(
         rule,
         row_known,
         host,
-        known.seen.get(targets.rows[0]) if targets.rows else None,
+        row_seen,
     )
     return evolve(draft, action=draft_action(draft)) if draft.rule.action else draft
 
@@ -171,25 +190,24 @@ def _view(
     places: Places,
     joint: Joint,
     drafts: list[Draft],
-    hosts: Mapping[str, HostHistory],
-    history: History,
+    known: History,
 ) -> View:
-    records = make_records(drafts, scene, snapshots.revisions)
+    """Return what people are told; known: as folded in this pass, keys and rows aside."""
+    records = make_records(drafts, scene, snapshots.revisions, known.behind)
     sources = source_views(snapshots, scene.now)
     unread = any(one.state is not SourceState.FRESH for one in sources)
     models = roll_up(scene.intended, records, unread=unread, blind=scene.deployments is None)
-    now_known = evolve(history, hosts=hosts)
-    found = attention(snapshots, scene, places, records, drafts, models, now_known)
-    items = dated((*found, *foreign_items(joint.entries)), history.items, scene.now)
+    found = attention(snapshots, scene, places, records, drafts, models, known)
+    items = dated((*found, *foreign_items(drafts)), known.items, scene.now)
     return View(
         at=scene.now,
         records=records,
-        hosts=host_views(scene, places, hosts, records),
+        hosts=host_views(scene, places, known, records),
         models=models,
         items=items,
         sources=sources,
         targets=probe_specs(drafts, joint.explore, scene),
-        placed=_placed(scene, hosts),
+        placed=_placed(scene, known.hosts),
     )
 
 
@@ -205,7 +223,6 @@ def _placed(scene: Scene, hosts: Mapping[str, HostHistory]) -> Mapping[str, str]
 def _remember(
     scene: Scene,
     drafts: list[Draft],
-    hosts: Mapping[str, HostHistory],
     history: History,
     policy: Policy,
     view: View,
@@ -223,9 +240,9 @@ def _remember(
             for draft in drafts
             if draft.row is not None and draft.row_known is not None
         }
-    return History(
+    return evolve(
+        history,
         keys=keys,
-        hosts=hosts,
         rows=rows,
         items={item.id: item.since for item in view.items},
         removed=removed_now(drafts, history, scene, policy.brake.window_s),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import evolve, frozen
 
 from .actions import ActionKind
+from .config import PolicyName
 from .draft import Draft
 from .facts import AtRow, Gate
 from .history import Cause, History, Seen
@@ -124,12 +125,12 @@ def _second_opinion(opinion: Opinion | None, after: float) -> Hold:
 
 def braked(draft: Draft) -> bool:
     """Tell whether an action is one that no probe decides, and that the brake counts."""
-    if draft.action is None:
+    if draft.action is None or draft.rule.by_person:
         return False
     if draft.action.kind is ActionKind.PRUNE_ORPHAN:
         return True
     told = draft.at_row in (AtRow.REFUSED, AtRow.OTHER_MODEL, AtRow.OPEN)
-    asked = draft.facts.gate in (Gate.LEAVING, Gate.RESTARTING)
+    asked = draft.facts.gate in (Gate.LEAVING, Gate.REBOOTING, Gate.RESTARTING)
     return draft.action.kind is ActionKind.DELETE_LITELLM and told and not asked
 
 
@@ -194,9 +195,14 @@ def _restrained(
             hold=hold,
             until=until,
             released_by=released,
-            policy=policy.kinds.get(action.kind, "auto"),
+            policy=_policy(draft, action, policy),
         ),
     )
+
+
+def _policy(draft: Draft, action: Action, policy: Policy) -> PolicyName:
+    name = policy.kinds.get(action.kind, "auto")
+    return "needs_human" if draft.rule.by_person and name == "auto" else name
 
 
 def _backoff(action: Action, scene: Scene) -> tuple[Hold, float | None]:
@@ -275,7 +281,9 @@ def reads(drafts: Iterable[Draft], scene: Scene) -> Mapping[str, float]:
             after = math.nextafter(since, math.inf)
             for provider in scene.intervals:
                 wanted[provider] = max(wanted.get(provider, after), after)
-    for litellm_id in scene.writes:
+    for litellm_id, write in scene.writes.items():
+        if write.kind is ActionKind.REBOOT_BOX:
+            continue
         until = scene.pending_until(litellm_id)
         if until is not None and until != math.inf:
             wanted["litellm"] = min(wanted.get("litellm", until), until)

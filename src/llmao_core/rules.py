@@ -47,12 +47,16 @@ class LifeRule:
 
 @frozen
 class ActionRule:
-    """One row of the action table. action None: nothing is done. witness: it needs one."""
+    """One row of the action table. action None: nothing is done. witness: it needs one.
+
+    by_person: it needs a person, whatever the policy.
+    """
 
     name: str
     because: str
     action: ActionKind | None = None
     witness: bool = False
+    by_person: bool = False
     gate: Cell = None
     want: Cell = None
     life: LifeCell = None
@@ -116,8 +120,11 @@ LIFECYCLES: tuple[LifeRule, ...] = (
              evidence=Evidence.LITELLM_UNKNOWN),
 )
 
-_ROUTED = (Route.ONE, Route.SEVERAL)
-_OURS = (Want.INTENDED, Want.DISCOVERED, Want.COMMERCIAL, Want.ORPHAN, Want.DISPLACED)
+_SINGLE = (Route.ONE, Route.BESIDE)
+_ROUTED = (*_SINGLE, Route.SEVERAL)
+_LEFT = (Want.ORPHAN, Want.DISPLACED)
+_ORPHANS = (*_LEFT, Want.BOXLESS)
+_OURS = (Want.INTENDED, Want.DISCOVERED, Want.COMMERCIAL, *_ORPHANS)
 _WANTED = (Want.INTENDED, Want.DISCOVERED, Want.COMMERCIAL)
 _BOX = (Want.INTENDED, Want.DISCOVERED)
 _DOWN = (
@@ -140,6 +147,11 @@ ACTIONS: tuple[ActionRule, ...] = (
     ActionRule("drained", "{key} is drained or retired by an admin.", ActionKind.DELETE_LITELLM,
                gate=Gate.LEAVING, want=_OURS, route=_ROUTED),
     ActionRule("kept-out", "Drained or retired: not added.", gate=Gate.LEAVING),
+    ActionRule("reboot-drain", "{host} is to be rebooted: {key} goes first.",
+               ActionKind.DELETE_LITELLM, gate=Gate.REBOOTING, want=(*_BOX, *_LEFT),
+               route=_ROUTED),
+    ActionRule("reboot-kept-out", "Its box is to be rebooted: not added until that is over.",
+               gate=Gate.REBOOTING),
     ActionRule("announced-restart", "The box announced that it restarts {key}.",
                ActionKind.DELETE_LITELLM, gate=Gate.RESTARTING, want=_BOX, route=_ROUTED),
     ActionRule("restarting", "The box is restarting it: not added until it is proven again.",
@@ -168,13 +180,13 @@ ACTIONS: tuple[ActionRule, ...] = (
                ActionKind.DELETE_DUPLICATE, want=_WANTED, route=Route.SEVERAL),
     # ---- put right
     ActionRule("field-must-go", "The row of {key} holds a field llmao no longer writes: {drift}.",
-               ActionKind.REPLACE_LITELLM, want=_BOX, life=Lifecycle.HEALTHY, route=Route.ONE,
+               ActionKind.REPLACE_LITELLM, want=_BOX, life=Lifecycle.HEALTHY, route=_SINGLE,
                drift=Drift.MUST_GO, ready=_FIT),
     ActionRule("moved", "{key} is reached at another address than its row says.",
-               ActionKind.UPDATE_LITELLM, want=_BOX, life=Lifecycle.HEALTHY, route=Route.ONE,
+               ActionKind.UPDATE_LITELLM, want=_BOX, life=Lifecycle.HEALTHY, route=_SINGLE,
                base=Base.ELSEWHERE, ready=_FIT),
     ActionRule("body-differs", "The row of {key} differs from what llmao writes: {drift}.",
-               ActionKind.UPDATE_LITELLM, want=_BOX, life=Lifecycle.HEALTHY, route=Route.ONE,
+               ActionKind.UPDATE_LITELLM, want=_BOX, life=Lifecycle.HEALTHY, route=_SINGLE,
                drift=Drift.DIFFERS, ready=_FIT),
     ActionRule("serving-absent", "{key} is Healthy, proven, and not in LiteLLM.",
                ActionKind.ADD_LITELLM, want=Want.INTENDED, life=Lifecycle.HEALTHY,
@@ -188,13 +200,13 @@ ACTIONS: tuple[ActionRule, ...] = (
                ActionKind.ADD_LITELLM, want=Want.COMMERCIAL, route=Route.NONE),
     ActionRule("commercial-field-must-go",
                "The row of {key} holds a field llmao no longer writes: {drift}.",
-               ActionKind.REPLACE_LITELLM, want=Want.COMMERCIAL, route=Route.ONE,
+               ActionKind.REPLACE_LITELLM, want=Want.COMMERCIAL, route=_SINGLE,
                drift=Drift.MUST_GO),
     ActionRule("commercial-moved", "The provider of {key} has another base URL.",
-               ActionKind.UPDATE_LITELLM, want=Want.COMMERCIAL, route=Route.ONE,
+               ActionKind.UPDATE_LITELLM, want=Want.COMMERCIAL, route=_SINGLE,
                base=Base.ELSEWHERE),
     ActionRule("commercial-differs", "The row of {key} differs from what llmao writes: {drift}.",
-               ActionKind.UPDATE_LITELLM, want=Want.COMMERCIAL, route=Route.ONE,
+               ActionKind.UPDATE_LITELLM, want=Want.COMMERCIAL, route=_SINGLE,
                drift=Drift.DIFFERS),
     # ---- orphans
     # A port given to another model: the server itself says that the old name is gone.
@@ -202,10 +214,20 @@ ACTIONS: tuple[ActionRule, ...] = (
                ActionKind.DELETE_LITELLM, want=Want.DISPLACED, route=_ROUTED,
                at_row=AtRow.OTHER_MODEL),
     ActionRule("orphan", "Nothing intends {key}, and its address does not serve it: {detail}.",
-               ActionKind.PRUNE_ORPHAN, want=(Want.ORPHAN, Want.DISPLACED), route=_ROUTED,
+               ActionKind.PRUNE_ORPHAN, want=_LEFT, route=_ROUTED,
                at_row=(*_BAD, AtRow.OPEN), passes=Passes.ENOUGH),
+    # Callers use it: only a person can know that nobody needs it.
+    ActionRule("orphan-serving", "Nothing intends {key}, and it serves.",
+               ActionKind.PRUNE_ORPHAN, by_person=True, want=_LEFT, route=_ROUTED,
+               at_row=AtRow.ALIVE, passes=Passes.ENOUGH),
+    ActionRule("orphan-boxless", "Nothing intends {key}, and no probe can tell whether it serves.",
+               ActionKind.PRUNE_ORPHAN, by_person=True, want=Want.BOXLESS, route=_ROUTED,
+               passes=Passes.ENOUGH),
     ActionRule("orphan-kept", "Nothing intends it, and it is not known to be dead: kept.",
-               want=(Want.ORPHAN, Want.DISPLACED)),
+               want=_ORPHANS),
+    # ---- somebody else's copy: left alone until a person says otherwise
+    ActionRule("copy-beside", "LiteLLM has a second row for {key}, without llmao's mark.",
+               ActionKind.DELETE_DUPLICATE, by_person=True, want=_WANTED, route=Route.BESIDE),
     # ---- nothing to do
     ActionRule("routed", "It is in LiteLLM as it should be.", route=_ROUTED),
     ActionRule("not-proven", "It answers and has not yet proven to do work: not added yet.",

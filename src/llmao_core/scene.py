@@ -5,11 +5,11 @@ Rule of this file: stale counts as unread, decided here once for every source.
 
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import field, frozen
 
 from .actions import OutcomeKind, Write
 from .config import FleetConfig
-from .history import Seen
+from .history import Reboot, Seen
 from .intended import Intended
 from .probes import Probes
 from .snapshots import (
@@ -35,7 +35,7 @@ class Scene:
     stale_s: age at which what a probe showed no longer counts.
     rows: of the last good read of LiteLLM, stale or not: their addresses are probed until one
     shows them gone. listings: fresh ones. all_listed: every configured listing is fresh, and
-    there is one.
+    there is one. reboots: asked for or under way, by every name of their hosts.
     """
 
     now: float
@@ -54,6 +54,7 @@ class Scene:
     writes: Mapping[str, Write]
     requests: tuple[Request, ...]
     placed: Mapping[str, str]
+    reboots: Mapping[str, Reboot] = field(factory=dict)
 
     @property
     def no_listing(self) -> bool:

@@ -199,7 +199,9 @@ class Shaper:
                 self.note(path, error)
                 return Secret("")
         if isinstance(data, dict):
-            return {key: self.loose(each, (*path, key), key) for key, each in data.items()}
+            # whatever stands inside something with a secret's name may be the secret
+            inner = name if is_secret_name(name) else ""
+            return {key: self.loose(each, (*path, key), inner or key) for key, each in data.items()}
         if isinstance(data, list):
             return [self.loose(each, (*path, at), name) for at, each in enumerate(data)]
         return data
@@ -368,9 +370,13 @@ def _causes(error: Exception, path: Path) -> Iterator[tuple[Path, Exception]]:
 
 
 def _inside(fields: dict[str, Any], where: Path) -> dict[str, Any]:
+    """Return the mapping at a path; an empty one when something around it was taken out."""
     inner: Any = fields
     for step in where:
-        inner = inner[step]
+        try:
+            inner = inner[step]
+        except KeyError:
+            return {}
     assert isinstance(inner, dict)
     return inner
 

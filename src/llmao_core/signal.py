@@ -21,6 +21,7 @@ from .records import SignalKind
 
 METRICS_INTERVAL_S = 15.0
 PREFILL_LIMIT_S = 600.0
+SATURATED_S = 120.0
 _EARLY_S = 0.001
 _BEARER_REFUSED = (401, 403)
 
@@ -62,6 +63,7 @@ def fold_report(
         counters=report.counters or before.counters,
         moved=moved,
         silent_since=_silent_since(before, report, moved),
+        queued_since=_queued_since(before, report),
         max_model_len=verdict.served.max_model_len if verdict.served else before.max_model_len,
         run=before.run + 1 if verdict.kind is before.kind and verdict.kind in _RUNS else 1,
         hung=before.hung and moved == before.moved,
@@ -100,6 +102,7 @@ def _one_more_ok(before: Seen, report: ProbeReport, moved: float | None) -> Seen
         metrics_at=before.metrics_at,
         moved=moved,
         silent_since=before.silent_since,
+        queued_since=before.queued_since,
         canary=before.canary,
         canary_at=before.canary_at,
         canary_said=before.canary_said,
@@ -135,6 +138,23 @@ def _silent_since(before: Seen, report: ProbeReport, moved: float | None) -> flo
         return before.silent_since
     ran_before = before.counters is not None and before.counters.running > 0
     return moved if ran_before else report.probed_at
+
+
+def _queued_since(before: Seen, report: ProbeReport) -> float | None:
+    """Return since when requests wait; one reading without any ends it, no reading does nothing."""
+    if report.counters is None:
+        return before.queued_since
+    if report.counters.waiting <= 0:
+        return None
+    return before.queued_since if before.queued_since is not None else report.probed_at
+
+
+def saturated_s(seen: Seen) -> float:
+    """Return for how long requests have waited at every reading, 0 while it is too short to say."""
+    if seen.queued_since is None or seen.metrics_at is None:
+        return 0.0
+    queued_s = seen.metrics_at - seen.queued_since
+    return queued_s if queued_s >= SATURATED_S else 0.0
 
 
 def _verdict(

@@ -73,6 +73,7 @@ class BoxFetches:
 
     first_handout, last_handout: a GET answered 200. handed_out: the revision of the last one.
     applied: the revision the box reported. restarting: process names → when it was announced.
+    assignments: the newest that it was told or asked about, by revision, without bearers.
     """
 
     first_handout: float | None = None
@@ -81,6 +82,7 @@ class BoxFetches:
     applied: str = ""
     last_seen: float | None = None
     restarting: Mapping[str, float] = field(factory=dict)
+    assignments: Mapping[str, Json] = field(factory=dict)
 
 
 @frozen
@@ -238,6 +240,29 @@ class Health:
 
     opinions: Mapping[str, Opinion] = field(factory=dict)
     asked: Mapping[str, Asked] = field(factory=dict)
+
+
+@frozen
+class Grant:
+    """One team or key of LiteLLM: who may call what. what: `team` or `key`.
+
+    id: of a team LiteLLM's own, of a key a digest that opens nothing. name: "" for none.
+    budget: None for no limit. models: sorted; none means all.
+    """
+
+    what: str
+    id: str
+    name: str = ""
+    budget: float | None = None
+    models: tuple[str, ...] = ()
+    blocked: bool = False
+
+
+@frozen
+class Access:
+    """Every team and every key."""
+
+    grants: tuple[Grant, ...] = ()
 
 
 # ---- what people pressed

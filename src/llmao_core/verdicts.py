@@ -74,6 +74,7 @@ class Badge(enum.Enum):
     OPEN_PATHS = "open_paths"
     BUSY = "busy"
     HUNG = "hung"
+    SATURATED = "saturated"
     CANARY_REFUSED = "canary_refused"
     POOL_UNEVEN = "pool_uneven"
     OVERSIZED = "oversized"
@@ -160,6 +161,10 @@ BADGES: Mapping[Badge, tuple[str, str]] = {
         "Requests run and nothing has moved for a while.",
         "Restart the server; look at its log first.",
     ),
+    Badge.SATURATED: (
+        "Requests have waited in its queue for minutes.",
+        "Serve the model on one more box, or send it fewer requests.",
+    ),
     Badge.CANARY_REFUSED: (
         "The server refuses llmao's test request.",
         "Set the recipe's mode to what the model can do.",
@@ -207,22 +212,166 @@ class ItemKind(enum.Enum):
     BRAKE_ON = "brake_on"
     MODEL_UNAVAILABLE = "model_unavailable"
     DOWN = "down"
+    SATURATED = "saturated"
     NOT_PROVEN = "not_proven"
     WRITE_FAILED = "write_failed"
     NOT_KEPT = "not_kept"
     NOT_LIVE = "not_live"
     NEEDS_HUMAN = "needs_human"
     ROWS_VANISHED = "rows_vanished"
+    FOREIGN_VANISHED = "foreign_vanished"
     UNKNOWN_HOST = "unknown_host"
     WRONG_KEY = "wrong_key"
     REMOVE_HOST = "remove_host"
+    NO_INSTANCE = "no_instance"
+    DOWN_AND_BILLED = "down_and_billed"
+    SERVES_NOTHING = "serves_nothing"
+    UNNAMED_BOX = "unnamed_box"
     DISCOVERED = "discovered"
     AMBIGUOUS = "ambiguous"
     ORPHAN_SERVING = "orphan_serving"
+    UNSTAMPED_COPY = "unstamped_copy"
     YAML_ROW = "yaml_row"
     BEARER_PENDING = "bearer_pending"
-    SERVES_NOTHING = "serves_nothing"
     CONFIG_RELOAD = "config_reload"
+
+    @property
+    def meaning(self) -> str:
+        """Return what it says, one line."""
+        return ITEMS[self][0]
+
+    @property
+    def remedy(self) -> str:
+        """Return what to do, one line."""
+        return ITEMS[self][1]
+
+
+ITEMS: Mapping[ItemKind, tuple[str, str]] = {
+    ItemKind.LITELLM_UNREACHABLE: (
+        "LiteLLM, or its database, does not answer. Routes stay as they are.",
+        "Start it, or correct litellm.base_url.",
+    ),
+    ItemKind.LITELLM_UNAUTHORIZED: (
+        "LiteLLM refuses llmao's key.",
+        "Set litellm.master_key to its master key or to the key of a proxy_admin.",
+    ),
+    ItemKind.LITELLM_NO_DATABASE: (
+        "LiteLLM keeps no models.",
+        "Start it with DATABASE_URL and STORE_MODEL_IN_DB=True.",
+    ),
+    ItemKind.SOURCE_TROUBLE: (
+        "A provider, a receiver of notifications, the store or the journal fails.",
+        "Do what its sentence says; until then nothing is concluded from it.",
+    ),
+    ItemKind.CANNOT_REACH: (
+        "llmao cannot reach servers that LiteLLM reaches. Their routes stay.",
+        "Look at the network between llmao and the boxes.",
+    ),
+    ItemKind.WITNESS_MISSING: (
+        "Servers seem dead, and nothing can confirm it. Their routes stay.",
+        "Find out whether they are; press the button if so.",
+    ),
+    ItemKind.BRAKE_ON: (
+        "Too many removals at once, none of them proven by probes.",
+        "Find out what went at once; release the brake if it is meant.",
+    ),
+    ItemKind.MODEL_UNAVAILABLE: (
+        "No server of a model works: callers get errors.",
+        "Look at its servers on the models page, and mend or rent one.",
+    ),
+    ItemKind.DOWN: (
+        "A server that should serve does not.",
+        "Do what its lifecycle and badges say; its log on the box says more.",
+    ),
+    ItemKind.SATURATED: (
+        "Requests have waited for minutes at a server that works.",
+        "Serve the model on one more box.",
+    ),
+    ItemKind.NOT_PROVEN: (
+        "A server answers and has not proven that it works, so it has no route.",
+        "Look at what it failed to prove; try a completion on the box.",
+    ),
+    ItemKind.WRITE_FAILED: (
+        "LiteLLM or a provider did not do as it was asked. It is tried again.",
+        "Read what it said; press nothing while the count is small.",
+    ),
+    ItemKind.NOT_KEPT: (
+        "LiteLLM keeps something else than what is written. llmao has stopped trying.",
+        "Correct the named fields in models.yaml, or what changes them in LiteLLM.",
+    ),
+    ItemKind.NOT_LIVE: (
+        "LiteLLM saved a deployment and cannot load it.",
+        "Look in LiteLLM's log for the reason, often litellm_params of the model.",
+    ),
+    ItemKind.NEEDS_HUMAN: (
+        "The policy wants a person for an action.",
+        "Read why; press the button, or leave it.",
+    ),
+    ItemKind.ROWS_VANISHED: (
+        "All deployments of llmao's vanished from LiteLLM at once. They are put back.",
+        "Find out who emptied its database.",
+    ),
+    ItemKind.FOREIGN_VANISHED: (
+        "A row that is not llmao's vanished right after a write of llmao's.",
+        "Look in LiteLLM's log; put the row back if it is needed.",
+    ),
+    ItemKind.UNKNOWN_HOST: (
+        "A box with the right fleet key is in no list.",
+        "Approve it with its models, or add it to fleet.hosts.",
+    ),
+    ItemKind.WRONG_KEY: (
+        "Somebody asks for a configuration with a wrong fleet key.",
+        "If it is a box of ours, correct its template; else ignore it or block the address.",
+    ),
+    ItemKind.REMOVE_HOST: (
+        "A provider no longer lists a host of fleet.hosts.",
+        "Remove it from the file, or retire it.",
+    ),
+    ItemKind.NO_INSTANCE: (
+        "No instance of any provider answers to a name of fleet.hosts.",
+        "Correct the name, remove it, or mark the host `own: true`.",
+    ),
+    ItemKind.DOWN_AND_BILLED: (
+        "A box is down and still paid for.",
+        "End its rental, or start it again.",
+    ),
+    ItemKind.SERVES_NOTHING: (
+        "A box is paid for and has served nothing for an hour.",
+        "Give it models, mend it, or end its rental.",
+    ),
+    ItemKind.UNNAMED_BOX: (
+        "An instance is paid for and no host names it.",
+        "Add it to fleet.hosts, or end its rental.",
+    ),
+    ItemKind.DISCOVERED: (
+        "An instance that no host names serves a model of ours.",
+        "Add it to fleet.hosts if it should have a route.",
+    ),
+    ItemKind.AMBIGUOUS: (
+        "Several instances could be one host, so it is none.",
+        "Name the host by its contract label in fleet.hosts.",
+    ),
+    ItemKind.ORPHAN_SERVING: (
+        "A deployment of llmao's that nothing intends still serves.",
+        "Add it to fleet.hosts, or remove it.",
+    ),
+    ItemKind.UNSTAMPED_COPY: (
+        "LiteLLM has a second row for a server, which llmao did not make.",
+        "Remove it, unless somebody needs it.",
+    ),
+    ItemKind.YAML_ROW: (
+        "LiteLLM's own config file has a server of ours, which llmao cannot manage.",
+        "Remove the row from that file.",
+    ),
+    ItemKind.BEARER_PENDING: (
+        "A box still runs the bearer of the previous salt.",
+        "Let it fetch: restart llmao-install on it.",
+    ),
+    ItemKind.CONFIG_RELOAD: (
+        "A changed configuration was not taken; the old one stays in force.",
+        "Correct what its evidence lists, or confirm what it drops, and reload.",
+    ),
+}
 
 
 class Availability(enum.Enum):

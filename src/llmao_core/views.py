@@ -12,26 +12,33 @@ from .badges import across, badges
 from .classify import Aim, lacks_proof, said
 from .draft import Draft
 from .facts import Gate
-from .history import HostHistory
+from .history import Behind, History
 from .keys import Key
 from .placement import Found, Places
+from .reboot import told
 from .records import HostView, Kind, LitellmSignal, Record, Signal, SignalKind, SourceView
 from .scene import Scene
 from .snapshots import BoxFetches, Reading, Snapshots, SourceState
 from .waiting import write_trouble
 
+_RESTARTING = (Gate.REBOOTING, Gate.RESTARTING)
 _NONE = Signal(SignalKind.NONE)
 _NO_FETCHES = BoxFetches()
 
 
 def make_records(
-    drafts: Iterable[Draft], scene: Scene, revisions: Mapping[str, str]
+    drafts: Iterable[Draft],
+    scene: Scene,
+    revisions: Mapping[str, str],
+    behind: Mapping[str, Behind],
 ) -> tuple[Record, ...]:
     """Return one record per key, with all its verdicts."""
-    return across([_record(draft, scene, revisions) for draft in drafts])
+    return across([_record(draft, scene, revisions, behind) for draft in drafts])
 
 
-def _record(draft: Draft, scene: Scene, revisions: Mapping[str, str]) -> Record:
+def _record(
+    draft: Draft, scene: Scene, revisions: Mapping[str, str], behind: Mapping[str, Behind]
+) -> Record:
     entry, known, aim, row = draft.entry, draft.known, draft.aim, draft.row
     seen = aim.seen if aim else None
     opinion = scene.opinion(row.id) if row else None
@@ -62,10 +69,10 @@ def _record(draft: Draft, scene: Scene, revisions: Mapping[str, str]) -> Record:
         litellm=litellm,
         litellm_at=opinion.checked_at if opinion else None,
         litellm_said=opinion.said if opinion and not opinion.healthy else "",
-        badges=badges(draft, litellm, bool(applied and current and applied != current), scene),
+        badges=badges(draft, litellm, host in behind, scene),
         unlisted=unlisted,
         drained=draft.facts.gate is Gate.LEAVING,
-        restarting=draft.facts.gate is Gate.RESTARTING,
+        restarting=draft.facts.gate in _RESTARTING,
         fails=seen.fails if seen else 0,
         proof=not_proven(draft, lacking) if lacking else "",
         last_ok=known.last_ok,
@@ -73,6 +80,7 @@ def _record(draft: Draft, scene: Scene, revisions: Mapping[str, str]) -> Record:
         counters=seen.counters if seen else None,
         revision_current=current,
         revision_applied=applied,
+        behind=behind[host].words if host in behind else (),
         action_rule=draft.rule.name,
         write_trouble=write_trouble(write, scene.now) if write and write.failures else "",
     )
@@ -102,7 +110,7 @@ def _signal(aim: Aim | None) -> Signal:
 def host_views(
     scene: Scene,
     places: Places,
-    hosts: Mapping[str, HostHistory],
+    known: History,
     records: Iterable[Record],
 ) -> tuple[HostView, ...]:
     """Return one view per intended host, and one per instance that no host names."""
@@ -111,21 +119,22 @@ def host_views(
         if record.host:
             keys[record.host].append(record.key)
     named = [
-        _host(name, places.of(name).found, hosts.get(name), scene, keys[name])
+        _host(name, places.of(name).found, known, scene, keys[name])
         for name in scene.intended.hosts
     ]
-    spare = [_spare(found, keys) for found in places.spare]
+    spare = [_spare(found, known, keys) for found in places.spare]
     return (*named, *spare)
 
 
 def _host(
     name: str,
     found: Found | None,
-    known: HostHistory | None,
+    history: History,
     scene: Scene,
     keys: Sequence[Key],
 ) -> HostView:
     instance = found.instance if found else None
+    known = history.hosts.get(name)
     return HostView(
         name=name,
         provider=known.provider if known else "",
@@ -139,10 +148,17 @@ def _host(
         price_per_hour=instance.price_per_hour if instance else None,
         gpu=f"{instance.gpu_count} × {instance.gpu_name}" if instance and instance.gpu_name else "",
         keys=tuple(keys),
+        idle_since=_idle_since(found, history) if found else None,
+        rebooting=told(history.reboots[name]) if name in history.reboots else "",
     )
 
 
-def _spare(found: Found, keys: Mapping[str, Sequence[Key]]) -> HostView:
+def _idle_since(found: Found, history: History) -> float | None:
+    idle = history.idle.get((found.provider, found.instance.id))
+    return idle.since if idle else None
+
+
+def _spare(found: Found, history: History, keys: Mapping[str, Sequence[Key]]) -> HostView:
     instance = found.instance
     names = (*instance.names, instance.id.lower(), *instance.addresses)
     return HostView(
@@ -154,6 +170,7 @@ def _spare(found: Found, keys: Mapping[str, Sequence[Key]]) -> HostView:
         price_per_hour=instance.price_per_hour,
         gpu=f"{instance.gpu_count} × {instance.gpu_name}" if instance.gpu_name else "",
         keys=tuple(key for name in names for key in keys.get(name, ())),
+        idle_since=_idle_since(found, history),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import evolve
 
-from .actions import ActionKind, Write
+from .actions import ActionKind, OutcomeKind, Write
 from .draft import Draft
 from .facts import AtRow
 from .plan import Action, Hold
@@ -92,12 +92,12 @@ def _not_kept(draft: Draft) -> AttentionItem:
 
 
 def needing_people(drafts: Iterable[Draft]) -> Iterator[AttentionItem]:
-    """Yield an item for each action that waits for a button."""
+    """Yield an item for each action that waits for a button; what needs one anyway has its own."""
     for draft in drafts:
         action = draft.action
-        if action is None or action.hold is not Hold.NOT_HELD or action.released_by:
+        if action is None or draft.rule.by_person or action.released_by:
             continue
-        if action.policy == "needs_human":
+        if action.policy == "needs_human" and action.hold is Hold.NOT_HELD:
             yield item(
                 ItemKind.NEEDS_HUMAN,
                 f"{_verb(action)} waits for you: {action.reason}",
@@ -143,11 +143,16 @@ def failing_writes(scene: Scene) -> Iterator[AttentionItem]:
         )
 
 
+def _did_not(write: Write) -> bool:
+    return write.outcome is not None and write.outcome.kind is OutcomeKind.FAILED
+
+
 def write_trouble(write: Write, now: float) -> str:
     """Return what is wrong with a write, as one sentence for pages and log."""
     times = "once" if write.failures == 1 else f"{write.failures} times"
     said = write.outcome.said if write.outcome else "no answer"
     wait = ""
-    if write.next_try is not None and write.next_try > now:
+    again = write.kind is not ActionKind.REBOOT_BOX or _did_not(write)
+    if again and write.next_try is not None and write.next_try > now:
         wait = f"; next try in {write.next_try - now:.0f} s"
     return f"{_VERBS[write.kind]} {write.key} failed {times}: {said}{wait}."

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from attrs import frozen
 
+from .fake_access import AccessDesk
 from .fake_health import HealthDesk
 from .fake_http import Call, Reply, Served, detail, error, ok
 from .fake_state import State, Stored, Worker
@@ -67,6 +68,7 @@ class FakeLiteLLM(State, Served):
         self.answer_next: list[tuple[str, Reply]] = []
         self.worker_of: Callable[[Call], int] = lambda _: len(self.log) % workers
         self.health = HealthDesk(self, check)
+        self.access = AccessDesk(self.switches)
         self._forward = forward
         self._speeds = speeds or Speeds()
         self._sleep = sleep
@@ -117,6 +119,8 @@ class FakeLiteLLM(State, Served):
             "POST /v1/chat/completions": (self._complete, False),
             "POST /chat/completions": (self._complete, False),
             "GET /v1/models": (self._models, False),
+            "GET /v2/team/list": (self.access.list_teams, True),
+            "GET /key/list": (self.access.list_keys, True),
         }
 
     def _refuse(self, call: Call, admin: bool | None) -> Reply | None:

@@ -14,13 +14,15 @@ from llmao_core.config import Config
 from llmao_core.errors import FetchError, LlmaoError, Problem, Unauthorized
 from llmao_core.hooks import FetchRequest, Http, SourceCard, SourceKind, hookimpl
 from llmao_core.secret import Secret
-from llmao_core.snapshots import Asked, Deployments, Health, Opinion, Row
+from llmao_core.snapshots import Access, Asked, Deployments, Health, Opinion, Row
 
 from . import translate, writes
+from .access import access
 from .client import LiteLLM, LostError
 
 DEPLOYMENTS = "litellm"
 HEALTH = "litellm_health"
+ACCESS = "litellm_access"
 
 ASK_TIMEOUT_S = 120.0
 _AT_ONCE = 8
@@ -33,16 +35,19 @@ T = TypeVar("T")
 
 @hookimpl
 def llmao_source() -> tuple[SourceCard, ...]:
-    """Return the two cards: deployments, which also takes orders, and health."""
+    """Return the cards: deployments, which also takes orders, health, and who may call."""
     return (
         SourceCard(DEPLOYMENTS, SourceKind.DEPLOYMENTS, 60, writes.EXECUTES),
         SourceCard(HEALTH, SourceKind.HEALTH, 60),
+        SourceCard(ACCESS, SourceKind.ACCESS, 300),
     )
 
 
 @hookimpl
-async def llmao_fetch(request: FetchRequest, http: Http, now: float) -> Deployments | Health:
-    """Return all deployments, or what LiteLLM thinks of them.
+async def llmao_fetch(
+    request: FetchRequest, http: Http, now: float
+) -> Deployments | Health | Access:
+    """Return all deployments, what LiteLLM thinks of them, or who may call.
 
     Opinions that were asked for are dated `now`, when the question was put. An id whose check
     failed or said nothing has no opinion: unknown.
@@ -50,6 +55,8 @@ async def llmao_fetch(request: FetchRequest, http: Http, now: float) -> Deployme
     proxy = LiteLLM(request, http)
     if request.source == DEPLOYMENTS:
         return await _deployments(proxy, request)
+    if request.source == ACCESS:
+        return await access(proxy)
     assert request.source == HEALTH
     return await _health(proxy, request, now)
 
@@ -244,4 +251,12 @@ def _key_problems(key: Secret) -> Iterable[tuple[str, str]]:
     return []
 
 
-__all__ = ["DEPLOYMENTS", "HEALTH", "llmao_check", "llmao_execute", "llmao_fetch", "llmao_source"]
+__all__ = [
+    "ACCESS",
+    "DEPLOYMENTS",
+    "HEALTH",
+    "llmao_check",
+    "llmao_execute",
+    "llmao_fetch",
+    "llmao_source",
+]

@@ -9,58 +9,102 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
-from litestar import Litestar, Request, Response, get
+from litestar import Litestar, Request, Response, Router, get
 from litestar.enums import MediaType
 from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
 from litestar.response import Redirect
 from litestar.serialization import encode_json
 from litestar.types import Message, Scope
+from prometheus_client import CollectorRegistry
 
 from llmao_core.config import Config
 from llmao_core.errors import LlmaoError
 
+from .api.routes import api_routes, description
+from .auth.bearers import Bearers
+from .auth.gatehouse import Gatehouse, middleware, sessions_of
+from .auth.guards import TurnedAwayError
+from .auth.peers import networks
+from .auth.routes import SignIn, sign_in_routes
 from .box_api import box_routes
 from .box_files import box_files
-from .desk import Clock, Desk
-from .pages.models import models_page
+from .desk import Clock, Desk, Office, Records
+from .metrics import metrics
+from .pages.admin import admin_page
+from .pages.boxes import boxes_pages
+from .pages.deeds import deed_routes
+from .pages.deployment import DeploymentPages, deployment_page
+from .pages.live import Live, live_page
+from .pages.log import log_page
+from .pages.models import ModelsPages, models_page
 from .pages.render import Renderer
+from .people import FOR_CALLERS
+from .shell.store import MemoryStore
 from .static_files import static_files
 
 LARGEST_BODY_BYTES = 64 * 1024
 SECURITY_HEADERS: Mapping[str, str] = {
     "content-security-policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "
-        "form-action 'self'; frame-ancestors 'none'"
+        "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; "
+        "img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     ),
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
-    "referrer-policy": "no-referrer",
+    # not `no-referrer`: with it a browser sends our own forms with the origin `null`
+    "referrer-policy": "same-origin",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
 _ENCODED_HEADERS = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 _SAID = {
     400: "The request makes no sense.",
+    401: "Sign in first.",
     403: "This is not yours to see.",
     404: "There is nothing at this address.",
     405: "This address does not take that method.",
     413: f"The request is larger than {LARGEST_BODY_BYTES} bytes.",
     500: "llmao made a mistake; its log says which.",
 }
-_MACHINES = ("/vllm/", "/box/", "/api/", "/healthz", "/readyz", "/static/")
+_MACHINES = ("/vllm/", "/box/", "/api/", "/healthz", "/metrics", "/readyz", "/static/")
 
 
-def create_app(desk: Desk, config: Config, clock: Clock) -> Litestar:
-    """Return the application; raises ValueError for a trusted proxy that is no CIDR."""
-    renderer = Renderer(config.fleet.name)
-    return Litestar(
+def create_app(
+    desk: Desk,
+    config: Config,
+    clock: Clock,
+    records: Records | None = None,
+    office: Office | None = None,
+    counted: CollectorRegistry | None = None,
+) -> Litestar:
+    """Return the application; raises ValueError for a trusted proxy that is no CIDR.
+
+    records: what pages show of the past, nothing without them. office: what admins see and do,
+    no page of theirs without it. counted: what the shell counts, shown at `/metrics`.
+    """
+    renderer = Renderer(config.fleet.name, clock)
+    sessions = sessions_of(config)
+    proxies = networks(config.server.trusted_proxies)
+    gatehouse = Gatehouse(config, clock, sessions, Bearers(config.api_tokens, proxies))
+    # what people and the API ask for; the rest answers boxes and load balancers
+    guarded = Router(
+        "/",
         route_handlers=[
             index,
+            *sign_in_routes(SignIn(config, clock, sessions, renderer)),
+            api_routes(desk, records or MemoryStore(), config.fleet.name),
+            *_pages(desk, records or MemoryStore(), config, clock, renderer),
+            *(_offices(desk, office, config, clock, renderer) if office else ()),
+        ],
+        middleware=[middleware(gatehouse)],
+    )
+    return Litestar(
+        route_handlers=[
+            guarded,
             healthz,
+            metrics(desk, clock, counted),
             _readyz(desk),
-            models_page(desk, clock, renderer),
             *box_routes(desk, config.server, clock),
             box_files(),
             static_files(),
@@ -68,13 +112,42 @@ def create_app(desk: Desk, config: Config, clock: Clock) -> Litestar:
         exception_handlers={Exception: _on_error(renderer)},
         before_send=[_secure],
         request_max_body_size=LARGEST_BODY_BYTES,
-        openapi_config=None,
+        openapi_config=description(),
+        include_in_schema=False,
         logging_config=None,
         debug=False,
     )
 
 
-@get("/")
+def _pages(
+    desk: Desk, records: Records, config: Config, clock: Clock, renderer: Renderer
+) -> list[HTTPRouteHandler]:
+    """Return the handlers of what people look at, and of what keeps it current."""
+    fleet, live = config.fleet.name, Live(desk, clock)
+    models = ModelsPages(desk, clock, renderer, fleet)
+    deployments = DeploymentPages(desk, records, clock, renderer, fleet)
+    live.sources |= {**models.sources(), **deployments.sources()}
+    return [
+        models_page(models, live, renderer),
+        deployment_page(deployments, live, renderer),
+        live_page(live),
+    ]
+
+
+def _offices(
+    desk: Desk, office: Office, config: Config, clock: Clock, renderer: Renderer
+) -> list[HTTPRouteHandler]:
+    """Return the handlers of what only admins see and do."""
+    fleet = config.fleet.name
+    return [
+        *boxes_pages(desk, office, clock, renderer, fleet),
+        admin_page(desk, office, renderer, fleet),
+        log_page(office, renderer, fleet),
+        *deed_routes(office, config.server.public_url),
+    ]
+
+
+@get("/", opt=FOR_CALLERS)
 async def index() -> Redirect:
     """Send people to the page that says most."""
     return Redirect("/models")
@@ -133,6 +206,8 @@ def _explained(error: Exception) -> tuple[int, str]:
     """Return status and sentence; what an unexpected exception says stays in the log."""
     if isinstance(error, LlmaoError):
         return 500, str(error)
+    if isinstance(error, TurnedAwayError):
+        return error.status_code, error.detail
     status = error.status_code if isinstance(error, HTTPException) else 500
     phrase = http.HTTPStatus(status).phrase
     return status, _SAID.get(status, f"{phrase}.")

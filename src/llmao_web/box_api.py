@@ -15,6 +15,7 @@ from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler
 from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Scope, Send
 
+from llmao_core.box_config import BoxAnswer
 from llmao_core.config import ServerConfig
 from llmao_core.protocol import Fetch, Restarting
 
@@ -66,6 +67,11 @@ class Reply:
         return cls(refusal.status, json.dumps(error).encode(), headers)
 
 
+def _fetch_of(answer: BoxAnswer, asked: Asked, *, handed: bool) -> Fetch:
+    given = answer.revision if handed else ""
+    return Fetch(answer.host, given, asked.applied, answer.assignment)
+
+
 async def _send(reply: Reply, method: str, send: Send) -> None:
     headers = reply.all_headers
     if method != "HEAD" and reply.status not in (204, 304):
@@ -105,7 +111,7 @@ def box_routes(
             return refuse("box fetch", asked, refusal)
         unchanged = asked.has(answer.revision)
         handed = asked.method == "GET" and not unchanged
-        desk.note(Fetch(answer.host, answer.revision if handed else "", asked.applied))
+        desk.note(_fetch_of(answer, asked, handed=handed))
         status = 304 if unchanged else 200
         said("box fetch", asked, answer.host, status, "handed out" if handed else "reported")
         etag = (b"etag", b'"%b"' % answer.revision.encode())

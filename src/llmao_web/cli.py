@@ -22,10 +22,19 @@ COMMANDS = {
     "check": ("llmao_web.commands.config:check", "Check the configuration, every problem at once."),
     "serve": ("llmao_web.commands.serve:serve", "Run llmao."),
     "demo": ("llmao_web.commands.demo:demo", "Run llmao on a simulated fleet; needs nothing."),
+    "sim": ("llmao_web.commands.sim:sim", "Run llmao on virtual time, and all goes wrong."),
     "plan": ("llmao_web.commands.plan:plan", "Read everything once and print what would be done."),
     "explain": ("llmao_web.commands.explain:explain", "Say why a host or server is as it is."),
+    "replay": ("llmao_web.commands.replay:replay", "Tell from a journal what was decided."),
+    "status": ("llmao_web.commands.status:status", "Ask a running llmao how it is doing."),
     "providers": ("llmao_web.commands.providers:providers", "List installed plugins."),
     "bearer": ("llmao_web.commands.config:bearer", "Print the bearer of one server."),
+    "hash-password": (
+        "llmao_web.commands.password:hash_password",
+        "Print the hash of a password for auth.admins.",
+    ),
+    "backup": ("llmao_web.commands.backup:backup", "Write the store to one file, while serving."),
+    "restore": ("llmao_web.commands.backup:restore", "Fill the store from such a file."),
 }
 
 

@@ -15,16 +15,18 @@ PEERS_KEPT = 4096
 
 @define
 class Limit:
-    """A token bucket per peer: 10 at once, then one every 6 s; the 4096 newest peers."""
+    """A token bucket per peer: `burst` at once, then one each `refill_s`; the 4096 newest peers."""
 
-    _full_at: OrderedDict[str, float] = field(factory=OrderedDict)
+    burst: int = BURST
+    refill_s: float = REFILL_S
+    _full_at: OrderedDict[str, float] = field(factory=OrderedDict, init=False)
 
     def wait_s(self, peer: str, now: float) -> int:
         """Count one wrong request; return 0, or the whole seconds to wait. now: monotonic."""
-        full_at = max(self._full_at.pop(peer, now), now) + REFILL_S
-        over_s = full_at - now - BURST * REFILL_S
+        full_at = max(self._full_at.pop(peer, now), now) + self.refill_s
+        over_s = full_at - now - self.burst * self.refill_s
         # a refused request costs no token, so that whoever waits as told is heard
-        self._full_at[peer] = full_at - REFILL_S if over_s > 0 else full_at
+        self._full_at[peer] = full_at - self.refill_s if over_s > 0 else full_at
         if len(self._full_at) > PEERS_KEPT:
             self._full_at.popitem(last=False)
         return math.ceil(over_s) if over_s > 0 else 0

@@ -12,17 +12,18 @@ import logging
 import re
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TextIO, cast
 from urllib.parse import quote
 
-import attrs
 import structlog
 from litestar.exceptions import SerializationException
 from litestar.serialization import encode_json
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from llmao_core.secret import Secret
+
+from .shell.secrets_in import secrets_in
 
 MASK = "•••"
 # A fleet that boots says thousands of lines a second, and a write of its own for each costs as
@@ -56,21 +57,6 @@ class Mask:
         if "sk-vllm-" in lower or "bearer" in lower or any(each in text for each in self._values):
             return self._pattern.sub(MASK, text)
         return text
-
-
-def secrets_in(source: Any) -> Iterator[Secret]:
-    """Yield every Secret in a tree of records, mappings and sequences."""
-    if isinstance(source, Secret):
-        yield source
-    elif isinstance(source, Mapping):
-        for value in source.values():
-            yield from secrets_in(value)
-    elif isinstance(source, list | tuple | set | frozenset):
-        for value in source:
-            yield from secrets_in(value)
-    elif attrs.has(type(source)):
-        for field in attrs.fields(type(source)):
-            yield from secrets_in(getattr(source, field.name))
 
 
 class Together:

@@ -43,6 +43,12 @@ fleet:
 #     api_key: {env: OPENROUTER_API_KEY}
 
 auth: {mode: open}                  # no sign-in; llmao then listens on loopback only
+# auth:                             # with one: password, oidc or proxy
+#   mode: password
+#   session_key: {env: LLMAO_SESSION_KEY}   # sessions outlive a restart: openssl rand -hex 32
+#   admins: [{name: alice, hash: HASH}]     # from `llmao hash-password`
+# api_tokens:                       # for /api/v1 and `llmao status`
+#   - {name: scripts, role: admin, token: {env: LLMAO_TOKEN}}
 policy: {}                          # e.g. {delete_litellm: observe}: shown, never done
 
 store: sqlite:///llmao.db

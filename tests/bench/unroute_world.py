@@ -36,6 +36,7 @@ from llmao_web import logs
 from llmao_web.commands.common import plugins
 from llmao_web.commands.serve import listen, run_service
 from llmao_web.shell.clock import SystemClock
+from llmao_web.shell.store import MemoryStore
 
 CLOCK = SystemClock()
 PORT = 8001
@@ -138,7 +139,9 @@ def run_llmao(scale: Scale, litellm_url: str) -> None:
     mask = logs.Mask()
     mask.learn(config)
     logs.configure(mask, sys.stdout, level=10)
-    uvloop.run(run_service(config, plugins(), lambda: config, listen("127.0.0.1", 0)))
+    uvloop.run(
+        run_service(config, plugins(), lambda: config, listen("127.0.0.1", 0), MemoryStore())
+    )
 
 
 def raise_descriptor_limit() -> None:

@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from llmao_core.check import bind, dropped_hosts, findings, reload_refusals, url_trouble
+from llmao_core.check import dropped_hosts, findings, reload_refusals
+from llmao_core.check_auth import bind
 from llmao_core.config import (
+    AdminConfig,
+    AuthConfig,
     BrakeConfig,
     CommercialProvider,
     Config,
@@ -24,6 +27,7 @@ from llmao_core.config import (
 from llmao_core.places import Finding, Written, shown
 from llmao_core.recipe_args import OWNED, owned
 from llmao_core.secret import Secret
+from llmao_core.urls import url_trouble
 
 RECIPE = Recipe("org/m")
 MODEL = Model("m", recipe=RECIPE, recipes={"fp8": evolve(RECIPE, model="org/m-fp8")})
@@ -38,6 +42,10 @@ GOOD = Config(
     commercial=(CommercialProvider("router", "https://router.example/v1", Secret("k")),),
     models=(MODEL, BOUGHT),
 )
+
+
+HASH = "$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaGhhc2g"
+PASSWORD = AuthConfig("password", admins=(AdminConfig("alice", Secret(HASH)),))
 
 
 def _found(config: Config) -> list[Finding]:
@@ -128,11 +136,14 @@ VLLM = "models[0].model_info.vllm"
         ("server.public_url", evolve(GOOD, server=ServerConfig(public_url="llm.example.org"))),
         ("server.trusted_proxies[0]", evolve(GOOD, server=ServerConfig(trusted_proxies=("x",)))),
         ("server.host", evolve(GOOD, server=ServerConfig(host="0.0.0.0"))),
-        ("auth.mode", evolve(GOOD, auth={"mode": "magic"})),
-        ("auth.mode", evolve(GOOD, auth={"mode": 3})),
         ("policy.explode", evolve(GOOD, policy={"explode": "auto"})),
         ("policy.reboot_box", evolve(GOOD, policy={"reboot_box": "auto"})),
         ("store", evolve(GOOD, store="mysql://x")),
+        ("store", evolve(GOOD, store="postgres://llmao@db/llmao")),
+        ("store", evolve(GOOD, store="sqlite:///")),
+        ("store", evolve(GOOD, store="sqlite:///a\0b")),
+        ("store", evolve(GOOD, store="postgresql://llmao:p@:w@db:x/llmao")),
+        ("store", evolve(GOOD, store="postgresql://llmao@db")),
         ("litellm.base_url", evolve(GOOD, litellm=LitellmConfig("ftp://x", Secret("k")))),
         (
             "litellm.deployment_defaults.api_key",
@@ -191,7 +202,11 @@ def test_what_cannot_stand(path: str, config: Config) -> None:
             "fleet.legacy_servers",
             _fleet(legacy_servers=frozenset({("gone", 1)}), selfhost_api_key=Secret("k")),
         ),
-        ("server.public_url", evolve(GOOD, server=ServerConfig(public_url="http://llm.example"))),
+        (
+            "server.public_url",
+            evolve(GOOD, auth=PASSWORD, server=ServerConfig(public_url="http://llm.example")),
+        ),
+        ("auth.mode", evolve(GOOD, server=ServerConfig(public_url="https://llm.example"))),
         (f"{VLLM}.source.kind", _recipe(source=Source("url"))),
         (f"{VLLM}.mode", _recipe(mode="embedding")),
         (f"{VLLM}.args", _recipe(args=("--max-model-len=4096",))),
@@ -217,10 +232,13 @@ def test_what_is_worth_a_warning(path: str, config: Config) -> None:
         _hosts(Host("203.0.113.10", (ROW,), own=True), Host("b", (ROW,), was=("c",))),
         _models(MODEL, evolve(BOUGHT, model_name="m")),
         evolve(GOOD, server=ServerConfig(host="::1", public_url="http://localhost:8080")),
-        evolve(GOOD, server=ServerConfig(host="0.0.0.0"), auth={"mode": "password"}),
+        evolve(GOOD, server=ServerConfig(host="0.0.0.0"), auth=PASSWORD),
         evolve(GOOD, policy={"reboot_box": "observe", "add_litellm": "needs_human"}),
         evolve(GOOD, gpu_providers=(GpuProvider("runpod"),)),
         evolve(GOOD, store="postgresql://llmao:pw@db/llmao"),
+        evolve(GOOD, store="postgresql://llmao@one:5432,two:5432/llmao?sslmode=require"),
+        evolve(GOOD, store="postgresql:///llmao?host=/run/postgresql"),
+        evolve(GOOD, store="sqlite:////var/lib/llmao/llmao.db"),
         _fleet(litellm_health_interval_s=0, health_fail_threshold=2),
         evolve(GOOD, models=(evolve(MODEL, model_info={"mode": "embedding", "max_tokens": 5,
                                                        "input_cost_per_token": 0.1},
@@ -357,11 +375,10 @@ def test_what_is_a_url_to_call(url: str) -> None:
         (True, "proxy", "0.0.0.0"),
     ],
 )
-def test_without_sign_in_only_this_machine_may_call(good: bool, mode: str, host: str) -> None:
+def test_without_sign_in_only_this_machine_may_call(good: bool, mode: Any, host: str) -> None:
     """Mode open goes with a loopback bind and no other."""
-    config = Config(server=ServerConfig(host=host), auth={"mode": mode})
+    config = Config(server=ServerConfig(host=host), auth=AuthConfig(mode))
     assert good == (not list(bind(config)))
-    assert good == (not list(bind(evolve(config, auth={} if "open" == mode else config.auth))))
 
 
 @pytest.mark.parametrize(
@@ -370,7 +387,7 @@ def test_without_sign_in_only_this_machine_may_call(good: bool, mode: str, host:
         ("server", evolve(GOOD, server=ServerConfig(port=1))),
         ("store", evolve(GOOD, store="sqlite:///other.db")),
         ("journal", evolve(GOOD, journal=JournalConfig(keep_days=1))),
-        ("auth", evolve(GOOD, auth={"mode": "open", "secret": Secret("x")})),
+        ("auth", evolve(GOOD, auth=evolve(PASSWORD, session_idle_s=60))),
     ],
 )
 def test_what_a_reload_cannot_change(path: str, changed: Config) -> None:

@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from llmao_core.codec import Loaded, load
-from llmao_core.config import CommercialProvider, GpuProvider, Host, HostRow, Recipe, Source
+from llmao_core.config import (
+    CommercialProvider,
+    GpuProvider,
+    Host,
+    HostRow,
+    NotifyConfig,
+    Recipe,
+    Source,
+)
 from llmao_core.errors import ConfigError, Problem
 from llmao_core.secret import Secret
 from llmao_core.shapes import SecretRef, UnresolvedError
@@ -77,7 +85,7 @@ providers:
   runpod:
   router: {commercial: true, api_base: "https://router.example/v1", api_key: k}
 policy: {delete_litellm: observe}
-notify: [{url: "https://hooks.example/x", token: {env: FLEET}}]
+notify: [{url: {env: HOOK}, kind: slack, on: [brake_on]}]
 store: {env: FLEET_DB}
 """
 
@@ -85,6 +93,7 @@ store: {env: FLEET_DB}
 def test_both_files_become_a_config() -> None:
     """Every form the pages of the documentation show is read as it is meant."""
     SECRETS["FLEET_DB"] = "postgresql://u:p@db/llmao"
+    SECRETS["HOOK"] = "https://hooks.example/x?token=1"
     config = _load(FULL).config
     row = HostRow("qwen3-8b", 8001, "qwen3-8b")
     assert (
@@ -109,7 +118,8 @@ def test_both_files_become_a_config() -> None:
     assert (vast, GpuProvider("runpod")) == config.gpu_providers
     router = CommercialProvider("router", "https://router.example/v1", Secret("k"))
     assert (router,) == config.commercial
-    assert Secret("fleet-secret") == config.notify[0]["token"]
+    hook = NotifyConfig(Secret("https://hooks.example/x?token=1"), "slack", ("brake_on",))
+    assert (hook,) == config.notify
     assert "postgresql://u:p@db/llmao" == config.store
     assert "p@db" not in repr(config)
 

@@ -31,7 +31,11 @@ providers:
   vast: {{api_key: "{SECRET}", webhook_token: "{SECRET}"}}
   router: {{commercial: true, api_base: https://r.example/v1, api_key: {{env: X}}}}
 policy: {{delete_litellm: observe}}
-api_tokens: [{{token: "{SECRET}"}}]
+auth:
+  session_key: "{SECRET}{SECRET}"
+  oidc: {{issuer: https://id.example, client_id: c, client_secret: "{SECRET}", admin_groups: [a]}}
+  proxy: {{addresses: [10.0.0.1], admins: [alice]}}
+api_tokens: [{{name: scraper, token: "{SECRET}"}}]
 brake: {{fraction: 0.5, at_least: 3}}
 """
 MODELS = """\
@@ -153,10 +157,23 @@ SPOTS = [
     *("providers: {vast: {api_key: %s}}", "providers: {vast: {x_token: %s}}"),
     *("fleet: {selfhost_api_key: %s}", "fleet: {listen_ports: %s}", "server: {port: %s}"),
     *("fleet: {require_closed: %s}", "store: %s", "policy: %s", "policy: {add_litellm: %s}"),
-    *("auth: {mode: %s}", "brake: %s", "providers: %s", "providers: {vast: {interval_s: %s}}"),
+    *(
+        "auth: {mode: %s}",
+        "auth: {admins: %s}",
+        "auth: {oidc: %s}",
+        "auth: {proxy: %s}",
+        "auth: %s",
+    ),
+    *("auth: {admins: [{hash: %s}]}", "api_tokens: %s", "auth: {proxy: {addresses: %s}}"),
+    *("brake: %s", "providers: %s", "providers: {vast: {interval_s: %s}}"),
     *("fleet: {canary: %s}", "litellm: {base_url: %s}", "fleet: {name: %s}", "server: %s"),
     *("fleet: {legacy_servers: [[a, %s]]}", "fleet: {hosts: {a: {own: %s}}}"),
-    *("server: {public_url: %s}", "api_tokens: [{token: %s}]", "journal: %s", "models_path: %s"),
+    *(
+        "server: {public_url: %s}",
+        "api_tokens: [{name: x, token: %s}]",
+        "journal: %s",
+        "models_path: [%s]",
+    ),
 ]
 
 

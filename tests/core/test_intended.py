@@ -87,7 +87,7 @@ def test_a_body_carries_the_stamp_and_the_defaults_where_litellm_reads_them() ->
     first = build(CONFIG).deployments[0]
     assert {
         "timeout": 600,
-        "num_retries": 5,
+        "num_retries": 9,
         "order": 1,
         "model": "hosted_vllm/qwen",
     } == dict(first.body.litellm_params)

@@ -1,6 +1,6 @@
 """Every combination of facts has exactly one answer, and no answer is unsafe.
 
-All of them are enumerated: 360 for a lifecycle, about 230 000 for an action. The tables are split
+All of them are enumerated: 360 for a lifecycle, about 440 000 for an action. The tables are split
 fact by fact, so that a rule is compared once for many combinations.
 """
 
@@ -35,7 +35,8 @@ from llmao_core.table import action_rule, first, life_rule
 
 R = TypeVar("R", LifeRule, ActionRule)
 BOX = (Want.INTENDED, Want.DISCOVERED)
-ORPHANS = (Want.ORPHAN, Want.DISPLACED)
+ORPHANS = (Want.ORPHAN, Want.DISPLACED, Want.BOXLESS)
+SINGLE = (Route.ONE, Route.BESIDE)
 FIT = (Ready.OK, Ready.PROVEN)
 ADDS = (ActionKind.ADD_LITELLM,)
 WRITES = (ActionKind.UPDATE_LITELLM, ActionKind.REPLACE_LITELLM)
@@ -139,18 +140,24 @@ def wanted(facts: PlanFacts) -> ActionKind | None:
     if facts.gate in (Gate.BLIND, Gate.PENDING) or facts.want is Want.FOREIGN:
         return None
     routed = facts.route is not Route.NONE
+    if facts.gate is Gate.REBOOTING:
+        has_box = facts.want not in (Want.COMMERCIAL, Want.BOXLESS)
+        return ActionKind.DELETE_LITELLM if routed and has_box else None
     if facts.gate is Gate.LEAVING or (facts.gate is Gate.RESTARTING and facts.want in BOX):
         return ActionKind.DELETE_LITELLM if routed else None
     if facts.want in ORPHANS:
         return _for_orphan(facts) if routed else None
-    return put_right(facts) if facts.want is Want.COMMERCIAL else _for_box(facts)
+    found = put_right(facts) if facts.want is Want.COMMERCIAL else _for_box(facts)
+    if found is None and facts.route is Route.BESIDE:
+        return ActionKind.DELETE_DUPLICATE
+    return found
 
 
 def _for_orphan(facts: PlanFacts) -> ActionKind | None:
     if facts.want is Want.DISPLACED and facts.at_row is AtRow.OTHER_MODEL:
         return ActionKind.DELETE_LITELLM
-    enough = facts.passes is Passes.ENOUGH and facts.at_row not in (AtRow.ALIVE, AtRow.UNKNOWN)
-    return ActionKind.PRUNE_ORPHAN if enough else None
+    told = facts.at_row is not AtRow.UNKNOWN or facts.want is Want.BOXLESS
+    return ActionKind.PRUNE_ORPHAN if told and facts.passes is Passes.ENOUGH else None
 
 
 def _for_box(facts: PlanFacts) -> ActionKind | None:
@@ -215,7 +222,7 @@ def test_adds_are_proven() -> None:
         healthy = facts.gate is Gate.OPEN and facts.life is Lifecycle.HEALTHY
         proven = facts.want in BOX and healthy and facts.ready is Ready.PROVEN
         assert facts.route is Route.NONE, (facts, rule.name)
-        assert facts.gate is not Gate.LEAVING, (facts, rule.name)
+        assert facts.gate not in (Gate.LEAVING, Gate.REBOOTING), (facts, rule.name)
         assert proven or facts.want is Want.COMMERCIAL, (facts, rule.name)
 
 
@@ -223,8 +230,8 @@ def test_writes_are_answered() -> None:
     """A row is written only where there is exactly one, and for a box only to what answers."""
     for facts, rule in acting(*WRITES):
         answers = facts.life is Lifecycle.HEALTHY and facts.ready in FIT
-        assert facts.route is Route.ONE, (facts, rule.name)
-        assert facts.gate is not Gate.LEAVING, (facts, rule.name)
+        assert facts.route in SINGLE, (facts, rule.name)
+        assert facts.gate not in (Gate.LEAVING, Gate.REBOOTING), (facts, rule.name)
         assert facts.want is Want.COMMERCIAL or answers, (facts, rule.name)
         assert facts.want not in ORPHANS, (facts, rule.name)
 
@@ -237,7 +244,7 @@ def test_removals_have_a_row() -> None:
 def test_serving_is_never_removed() -> None:
     """No probe removes an intended, Healthy route, unless it moved and the old address is dead."""
     for facts, rule in acting(ActionKind.DELETE_LITELLM, ActionKind.PRUNE_ORPHAN):
-        asked = facts.gate in (Gate.LEAVING, Gate.RESTARTING)
+        asked = facts.gate in (Gate.LEAVING, Gate.REBOOTING, Gate.RESTARTING)
         if asked or facts.want not in BOX or facts.life is not Lifecycle.HEALTHY:
             continue
         dead = facts.at_row not in (AtRow.ALIVE, AtRow.UNKNOWN) and facts.ready is Ready.NO
@@ -248,8 +255,8 @@ def test_serving_is_never_removed() -> None:
 def test_removals_rest_on_the_rows_own_address() -> None:
     """A row whose own address is alive, or unseen, goes only when a person or its box says so."""
     for facts, rule in acting(ActionKind.DELETE_LITELLM, ActionKind.PRUNE_ORPHAN):
-        if facts.at_row in (AtRow.ALIVE, AtRow.UNKNOWN):
-            assert facts.gate in (Gate.LEAVING, Gate.RESTARTING), (facts, rule.name)
+        if facts.at_row in (AtRow.ALIVE, AtRow.UNKNOWN) and not rule.by_person:
+            assert facts.gate in (Gate.LEAVING, Gate.REBOOTING, Gate.RESTARTING), (facts, rule.name)
 
 
 def test_removals_of_boxes_need_a_witness() -> None:
@@ -266,18 +273,25 @@ def test_commercial_rows_stay() -> None:
 
 
 def test_orphans_are_pruned_late() -> None:
-    """An orphan is pruned only after enough passes, and only when its address does not serve it."""
+    """An orphan is pruned after enough passes; what may serve callers by a person only."""
     for facts, rule in acting(ActionKind.PRUNE_ORPHAN):
+        dead = facts.at_row not in (AtRow.ALIVE, AtRow.UNKNOWN) and facts.want is not Want.BOXLESS
         assert facts.want in ORPHANS, (facts, rule.name)
         assert facts.passes is Passes.ENOUGH, (facts, rule.name)
-        assert facts.at_row not in (AtRow.ALIVE, AtRow.UNKNOWN), (facts, rule.name)
+        assert rule.by_person is not dead, (facts, rule.name)
 
 
 def test_duplicates_are_of_ours() -> None:
-    """A duplicate is removed only of a key that is wanted and has several rows."""
+    """A duplicate is removed only of a key that is wanted; one that is not ours by a person."""
     for facts, rule in acting(ActionKind.DELETE_DUPLICATE):
-        assert facts.route is Route.SEVERAL, (facts, rule.name)
+        expected = Route.BESIDE if rule.by_person else Route.SEVERAL
+        assert facts.route is expected, (facts, rule.name)
         assert facts.want in (*BOX, Want.COMMERCIAL), (facts, rule.name)
+
+
+def test_a_person_is_asked_for_removals_only() -> None:
+    """What waits for a person whatever the policy takes something away."""
+    assert {True} == {rule.action in REMOVALS for _, rule in plans() if rule.by_person}
 
 
 # ---- lifecycles

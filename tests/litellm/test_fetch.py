@@ -30,10 +30,11 @@ async def health(http: httpx.AsyncClient, at: float = NOW, **more: Any) -> Healt
     return read
 
 
-def test_two_cards_and_only_the_deployments_take_orders() -> None:
-    first, second = plugin.llmao_source()
+def test_three_cards_and_only_the_deployments_take_orders() -> None:
+    first, second, third = plugin.llmao_source()
     assert (SourceKind.DEPLOYMENTS, 60, 6) == (first.kind, first.interval_s, len(first.executes))
     assert (SourceKind.HEALTH, 60, 0) == (second.kind, second.interval_s, len(second.executes))
+    assert (SourceKind.ACCESS, 300, 0) == (third.kind, third.interval_s, len(third.executes))
 
 
 # ---- deployments

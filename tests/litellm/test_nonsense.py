@@ -14,7 +14,7 @@ from llmao_core.actions import ActionKind, Outcome
 from llmao_core.config import Config, LitellmConfig
 from llmao_core.errors import ExecuteError, FetchError, OutcomeUnknown
 from llmao_core.secret import Secret
-from llmao_core.snapshots import Deployments, Health
+from llmao_core.snapshots import Access, Deployments, Health
 from llmao_litellm import plugin, writes
 from llmao_litellm.fake import MASTER_KEY
 
@@ -103,6 +103,7 @@ def test_a_read_is_good_or_an_error_of_ours(answers: list[tuple[int, bytes]]) ->
     for source, more in (
         ("litellm", {"look_up": (ID,)}),
         ("litellm_health", {"ask": (ID,), "paid": True}),
+        ("litellm_access", {}),
     ):
         told = asyncio.run(_fetch(source, more, answers))
         assert MASTER_KEY not in told
@@ -119,6 +120,8 @@ async def _fetch(source: str, more: dict[str, Any], answers: list[tuple[int, byt
         assert len(read.rows) == len({row.id for row in read.rows})
         json.dumps([row.info for row in read.rows]).encode()
         return ""
+    if isinstance(read, Access):
+        return repr(read)
     assert isinstance(read, Health)
     assert all(opinion.checked_at <= NOW for opinion in read.opinions.values())
     return repr([opinion.said for opinion in read.opinions.values()])

@@ -7,7 +7,7 @@ skipped with the reason, and a failure where CI=true.
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -125,9 +125,14 @@ def new_llmao(lab: Lab, tmp_path: Path) -> Iterator[NewLlmao]:
     """
     made: list[Llmao] = []
 
-    def new(*servers: VLLM, on: LiteLLM = lab.litellm, poll_s: float = POLL_S) -> Llmao:
+    def new(
+        *servers: VLLM,
+        on: LiteLLM = lab.litellm,
+        poll_s: float = POLL_S,
+        more: Mapping[str, Any] | None = None,
+    ) -> Llmao:
         folder = tmp_path / f"llmao-{len(made)}"
-        made.append(Llmao(folder, on, servers, lab.hidden, poll_s))
+        made.append(Llmao(folder, on, servers, lab.hidden, poll_s, more))
         return made[-1]
 
     yield new

@@ -11,13 +11,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 from attrs import field, frozen
-from tests.real.lab.litellm import LiteLLM
 from tests.real.lab.process import Kept, environment
-from tests.real.lab.vllm import VLLM
 
 from llmao_core.bearer import derive
 from llmao_core.secret import Secret
@@ -29,6 +27,28 @@ _PROGRAM = Path(sys.executable).with_name("llmao")
 _LISTENS = "llmao listens on "
 _START_S = 60
 _GRACE_S = 30
+
+
+class LiteLLMAt(Protocol):
+    """A LiteLLM, real or not, as a configuration names it."""
+
+    @property
+    def url(self) -> str:
+        """Return its address."""
+        ...
+
+    @property
+    def master_key(self) -> str:
+        """Return its key."""
+        ...
+
+
+class ServerAt(Protocol):
+    """A server, real or not, as a configuration names it."""
+
+    host: str
+    port: int
+    bearer: str
 
 
 @frozen
@@ -47,10 +67,10 @@ class Llmao:
     """llmao in front of a LiteLLM, with a fleet of these servers and no GPU provider."""
 
     def __init__(
-        self, folder: Path, litellm: LiteLLM, servers: Iterable[VLLM], hidden: Secrets,
-        poll_interval_s: float,
+        self, folder: Path, litellm: LiteLLMAt, servers: Iterable[ServerAt], hidden: Secrets,
+        poll_interval_s: float, more: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
-        """Write the configuration; nothing is started."""
+        """Write the configuration, with more in its sections if told; nothing is started."""
         self.folder = folder
         self.log = folder / "llmao.log"
         self.url = ""
@@ -64,12 +84,12 @@ class Llmao:
         self._kept: Kept | None = None
         self._env = environment({"LITELLM_MASTER_KEY": litellm.master_key})
         folder.mkdir()
-        config = self._config(litellm, hidden, poll_interval_s)
+        config = _with_more(self._config(litellm, hidden, poll_interval_s), more or {})
         _write(folder / "salt", hidden.salt + "\n")
         _write(folder / "config.yaml", json.dumps(config, indent=1))  # every JSON is YAML
         self.write_model()
 
-    def _config(self, litellm: LiteLLM, hidden: Secrets, poll_s: float) -> Mapping[str, Any]:
+    def _config(self, litellm: LiteLLMAt, hidden: Secrets, poll_s: float) -> Mapping[str, Any]:
         return {
             "litellm": {
                 "base_url": litellm.url,
@@ -155,6 +175,14 @@ class Llmao:
         with httpx.Client(base_url=self.url, timeout=30, trust_env=False) as client:
             return client.get(path)
 
+    def announce(self, host: str, *names: str) -> None:
+        """Say as a box that servers of it are about to restart."""
+        key, body = self._hidden["fleet key"], {"restarting": list(names)}
+        headers = {"Authorization": f"Bearer {key}", "X-LLMAO-Host": host}
+        with httpx.Client(base_url=self.url, timeout=30, trust_env=False) as client:
+            answer = client.post("/vllm/notice", headers=headers, json=body)
+        assert answer.is_success, answer.text
+
     def leaks(self, text: str) -> list[str]:
         """Return the names of the secrets that stand in a text."""
         return [name for name, value in self._hidden.items() if value in text]
@@ -187,6 +215,14 @@ class Llmao:
 
     def _tail(self) -> str:
         return "\n".join(self._text().splitlines()[-5:])
+
+
+def _with_more(config: Mapping[str, Any], more: Mapping[str, Any]) -> Mapping[str, Any]:
+    def joined(name: str) -> Any:
+        given = more[name]
+        return {**config.get(name, {}), **given} if isinstance(given, Mapping) else given
+
+    return {**config, **{name: joined(name) for name in more}}
 
 
 def _write(path: Path, text: str) -> None:

@@ -13,19 +13,17 @@ GONE_S = 20
 BY_HAND = "by-hand"
 # LiteLLM alone keeps asking the dead member: how much that costs is measured for so long.
 WATCHED_S = 45
-# LiteLLM tries three times, each time at a member picked by chance: of two, one dead, an eighth
-# of the requests fail until it is cooled down or removed. Chance may double that.
-MOST_ERRORS = 2
-SHARE = 1 / 4
+# LiteLLM picks by chance for each of ten tries, at most sixteen times: see docs/decisions/0005.
+BY_CHANCE = 1
 
 
 def test_a_pool_goes_on_when_a_member_dies(
     lab: Lab, proxy: Proxy, new_llmao: NewLlmao, figures: Figures
 ) -> None:
-    """A caller asks every 0.2 s while one of two members is killed: few requests fail
-    before llmao has removed the member, and none after. Beside it another caller asks the same
-    two servers through deployments made by hand with LiteLLM's own defaults, which nobody takes
-    out: what that costs is a figure."""
+    """A caller asks every 0.2 s while one of two members is killed, and sees no error but for one
+    kill in sixty, and none once the route is gone. Beside it another caller asks the same two
+    servers through deployments made by hand with LiteLLM's own defaults, which nobody takes out:
+    what that costs is a figure."""
     lab.serve(lab.first, lab.second)
     llmao = new_llmao(lab.first, lab.second)
     llmao.start()
@@ -40,7 +38,6 @@ def test_a_pool_goes_on_when_a_member_dies(
         holds_for(2 * POLL_S, lambda: len(proxy.bases()) == 2, "both routed")
         seconds_until(lambda: min(len(caller.asked), len(other.asked)) > 20, 60, "asking")
         assert [] == caller.errors + other.errors
-        killed = now()
         lab.second.kill()
         gone = seconds_until(lambda: lab.second.url not in proxy.bases(), GONE_S, "gone")
         removed = now()
@@ -49,6 +46,5 @@ def test_a_pool_goes_on_when_a_member_dies(
     figures("as llmao writes it", caller.says())
     figures("LiteLLM's defaults, by hand", other.says())
     assert [] == [each for each in caller.errors if each.at > removed]
-    between = [each for each in caller.asked if killed <= each.at <= removed]
-    assert MOST_ERRORS + SHARE * len(between) >= len(caller.errors), caller.errors
+    assert BY_CHANCE >= len(caller.errors), caller.errors
     assert 2 == sum(row["model_name"] == BY_HAND for row in proxy.rows()), "not ours: untouched"

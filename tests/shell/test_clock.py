@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from llmao_core.config import Config, FleetConfig
 from llmao_core.records import ProbeSpec
 from llmao_core.testing.clock import VirtualClock
-from llmao_web.shell.clock import SystemClock, deadline, wait_for_any
+from llmao_web.shell.clock import Steady, SystemClock, deadline, wait_for_any
 from llmao_web.shell.probe import Prober
 from llmao_web.shell.probing import Probing
 
@@ -145,3 +145,23 @@ async def test_a_prober_that_fails_is_started_again(
     assert ["prober"] == [line["source"] for line in logs]
     task.cancel()
     await asyncio.wait([task])
+
+
+def test_time_never_goes_back() -> None:
+    """Set forward it follows at once; set back it runs at half speed until it is met again."""
+    wall, passed = 1000.0, 0.0
+    steady = Steady(lambda: wall, lambda: passed)
+
+    def after(seconds: float, step: float = 0.0) -> float:
+        nonlocal wall, passed
+        wall, passed = wall + seconds + step, passed + seconds
+        return steady.now()
+
+    assert 1010.0 == after(10)
+    assert 1120.0 == after(10, step=100)
+    assert 1120.0 == after(0, step=-60)
+    assert 1125.0 == after(10)
+    assert 1170.0 == after(90)
+    assert 1180.0 == after(20)
+    assert wall == after(10)
+    assert wall == after(10)

@@ -18,6 +18,7 @@ from llmao_core.testing.clock import VirtualClock
 from llmao_web.shell.board import Board
 from llmao_web.shell.executor import Executor, backoff_s
 from llmao_web.shell.host import Ended
+from llmao_web.shell.leader import Alone
 from llmao_web.shell.ledger import Entry
 from llmao_web.shell.store import MemoryStore
 
@@ -41,6 +42,28 @@ def action(kind: ActionKind, row: int = 1, **more: Any) -> Action:
     return Action(Order(kind, "litellm", key, f"llmao-{row}", body), "rule", "because", **more)
 
 
+class Granted(Alone):
+    """A lead that a test takes away; counts the writes that are out."""
+
+    granted = True
+    refuses = False
+    out = 0
+
+    def leads(self) -> bool:
+        """Tell what the test wants."""
+        return self.granted
+
+    async def begins(self, order: Order) -> bool:
+        """Note that a write begins, unless the database says that another leads."""
+        self.granted = self.granted and not self.refuses
+        self.out += self.granted
+        return self.granted
+
+    async def ended(self) -> None:
+        """Note that it ended."""
+        self.out -= 1
+
+
 class Bench:
     """An executor with a scripted LiteLLM, driven by plans."""
 
@@ -50,7 +73,7 @@ class Bench:
         self.board = Board(clock)
         self.store = MemoryStore()
         self.rereads: list[float] = []
-        self.leads = True
+        self.lead = Granted()
         self.executor = Executor(
             script,
             self.board,
@@ -59,7 +82,7 @@ class Bench:
             request=lambda order: FetchRequest(order.executor, "http://127.0.0.1:1"),
             reread=self.rereads.append,
             poll_interval_s=lambda: 30.0,
-            may_write=lambda: self.leads,
+            lead=self.lead,
         )
 
     def take(self, *actions: Action) -> None:
@@ -221,7 +244,7 @@ async def test_who_does_not_lead_writes_nothing(bench: Bench) -> None:
     """Leadership lost in the middle of a batch ends it after the write under way."""
 
     def loses(order: Order) -> Outcome:
-        bench.leads = False
+        bench.lead.granted = False
         return Outcome(OutcomeKind.DONE)
 
     bench.script.outcome = loses
@@ -229,6 +252,30 @@ async def test_who_does_not_lead_writes_nothing(bench: Bench) -> None:
     await bench.executor.batch()
     assert 1 == len(bench.wrote)
     assert 1 == len(bench.rereads)
+
+
+async def test_no_write_begins_without_its_permission(bench: Bench) -> None:
+    """A lead that the database no longer confirms is given up before the write, not after it."""
+    bench.lead.refuses = True
+    bench.take(action(ADD))
+    await bench.executor.batch()
+    assert [] == bench.wrote
+    assert [] == bench.rereads
+
+
+async def test_every_permission_is_given_back(bench: Bench) -> None:
+    """A write that ends in whatever way is no longer out, or a new leader waits for it."""
+    outs: list[int] = []
+
+    def breaks(order: Order) -> Outcome:
+        outs.append(bench.lead.out)
+        return FAILED
+
+    bench.script.outcome = breaks
+    bench.take(action(ADD, 1), action(ADD, 2))
+    await bench.executor.batch()
+    assert [1, 1] == outs
+    assert 0 == bench.lead.out
 
 
 async def test_an_old_plan_is_not_carried_out(bench: Bench) -> None:

@@ -30,6 +30,7 @@ def test_what_vllm_says_is_what_is_read() -> None:
         waiting=10.0,
         first_tokens=24.0,
         kv_tokens=2_097_152,
+        first_token_s=12.0,
     )
     assert expected == read_counters(metrics_text("tiny", LOAD, TALLY, 2_097_152))
 

@@ -20,7 +20,7 @@ async def ask(
     desk = desk or desk_of(fleet())
     app: Any = create_app(desk, fleet(), desk.clock)
     transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://llmao.test") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         return await client.request(method, path, **given)
 
 
@@ -102,7 +102,7 @@ HOSTILE = [
 @pytest.mark.parametrize("path", HOSTILE)
 async def test_a_hostile_path_is_404(path: str) -> None:
     """No file of ours or the machine's, no crash, no echo."""
-    url = httpx.URL(scheme="http", host="llmao.test", raw_path=path.encode())
+    url = httpx.URL(scheme="http", host="127.0.0.1", raw_path=path.encode())
     answer = await ask(url)
     assert 404 == answer.status_code
     assert "script" not in answer.text
@@ -112,9 +112,8 @@ async def test_a_hostile_path_is_404(path: str) -> None:
     "headers",
     [
         [(b"accept", b"\xff\xfe")],
-        [(b"host", b"evil.example")],
         [(b"cookie", b"=;=;\xff" * 100)],
-        [(b"x-forwarded-host", b"evil.example"), (b"x-http-method-override", b"DELETE")],
+        [(b"x-http-method-override", b"DELETE"), (b"x-original-url", b"/evil.example")],
         [(b"content-length", b"99999999999")],
         [(b"range", b"bytes=0-0,-1")],
     ],

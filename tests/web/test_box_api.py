@@ -351,6 +351,16 @@ async def test_a_known_host_is_given_its_answer(desk: FakeDesk) -> None:
     assert [Fetch(BOX, told.revision, "r1-0a")] == desk.events
 
 
+async def test_what_it_is_told_is_noted_without_bearers(desk: FakeDesk) -> None:
+    """A later difference can be put in words, and no bearer is kept for that."""
+    await ask(desk, KEYED)
+    [event] = desk.events
+    assert isinstance(event, Fetch)
+    assert desk.told[BOX].assignment == event.assignment
+    for server in desk.told[BOX].servers:
+        assert server.api_key.reveal() not in str(event.assignment)
+
+
 async def test_head_has_the_revision_and_no_body_and_hands_nothing_out(desk: FakeDesk) -> None:
     """It only reports what the box runs."""
     answer = await ask(desk, KEYED | {"x-llmao-revision": "r1-0a"}, method="HEAD")

@@ -15,7 +15,8 @@ from attrs import evolve
 
 from llmao_core.config import GpuProvider
 from llmao_core.secret import Secret
-from llmao_web.logs import MASK, TOGETHER_S, Mask, configure, secrets_in
+from llmao_web.logs import MASK, TOGETHER_S, Mask, configure
+from llmao_web.shell.secrets_in import secrets_in
 
 from .worlds import FLEET_KEY, OLD_KEY, SALT, fleet
 

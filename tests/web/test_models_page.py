@@ -1,53 +1,29 @@
 """The page `/models`: what a view says is on it, escaped, and no secret or canonical URL is."""
 
 import re
-from html.parser import HTMLParser
 from typing import Any
 
 import httpx
 import pytest
 from attrs import evolve
 
+from llmao_core.actions import ActionKind
 from llmao_core.keys import Key
-from llmao_core.plan import Plan
-from llmao_core.records import Badge, View
-from llmao_web.app import create_app
+from llmao_core.plan import Hold, Plan
+from llmao_core.records import AttentionItem, Badge, ItemKind, View
+from llmao_web.pages.models import MORE_SHOWN
+from llmao_web.pages.names import fetch_tone
 from llmao_web.pages.render import clock_time, span
+from llmao_web.pages.work import ALIKE_SHOWN
 
+from .visiting import CALLER, MARKUP, Text, full, visit
 from .worlds import FLEET_KEY, NOW, SALT, FakeDesk, a_plan, a_view, desk_of, fleet
-
-MARKUP = '<script>alert("x")</script>&\'{{ 7 * 7 }}'
 
 
 async def page(desk: FakeDesk) -> httpx.Response:
-    app: Any = create_app(desk, fleet(), desk.clock)
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://llmao.test") as client:
-        answer = await client.get("/models")
+    answer = await visit(desk)
     assert 200 == answer.status_code
     return answer
-
-
-def full() -> FakeDesk:
-    desk = desk_of(fleet())
-    desk.seen, desk.planned = a_view(), a_plan()
-    return desk
-
-
-class Text(HTMLParser):
-    """The words of a page, and its tags."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.words = ""
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(html)
-
-    def handle_data(self, data: str) -> None:
-        self.words += f" {data.strip()}"
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
 
 
 SAYS = [
@@ -115,11 +91,10 @@ def hostile() -> View:
     texts: dict[str, Any] = dict.fromkeys(
         ("rule", "because", "provider", "instance_id", "litellm_said", "write_trouble"), MARKUP
     )
-    record = evolve(
-        view.records[0],
+    record = view.records[0]._replace(
         key=Key("http://203.0.113.10:8001", MARKUP, MARKUP),
         **texts,
-        signal=evolve(view.records[0].signal, detail=MARKUP),
+        signal=view.records[0].signal._replace(detail=MARKUP),
         revision_current=MARKUP,
         revision_applied=f"{MARKUP}!",
         dialable="http://[:99999",
@@ -129,11 +104,11 @@ def hostile() -> View:
     assert trouble is not None
     return evolve(
         view,
-        records=(record, evolve(record, key=Key("x", MARKUP, MARKUP))),
+        records=(record, record._replace(key=Key("x", MARKUP, MARKUP))),
         models=(evolve(view.models[0], keys=(record.key,), **names),),
         items=(evolve(view.items[0], sentence=MARKUP, evidence=(MARKUP,), host=MARKUP),),
         sources=(evolve(view.sources[1], name=MARKUP, trouble=evolve(trouble, message=MARKUP)),),
-        hosts=(evolve(view.hosts[0], gpu=MARKUP),),
+        hosts=(view.hosts[0]._replace(gpu=MARKUP),),
     )
 
 
@@ -144,7 +119,7 @@ async def test_markup_in_names_and_labels_is_text() -> None:
     action = a_plan().actions[0]
     desk.planned = Plan((evolve(action, reason=MARKUP, rule=MARKUP, evidence=(MARKUP,)),))
     html = (await page(desk)).text
-    assert "<script" not in html
+    assert "<script>" not in html
     assert html.count("&lt;script&gt;") > 15
     assert "{{ 7 * 7 }}" in html
 
@@ -152,17 +127,22 @@ async def test_markup_in_names_and_labels_is_text() -> None:
 async def test_nothing_is_inline_and_nothing_comes_from_elsewhere() -> None:
     """The policy forbids it, so it would not work."""
     tags = Text((await page(full())).text).tags
-    assert not [tag for tag, _ in tags if tag in ("script", "style", "iframe")]
+    assert not [tag for tag, _ in tags if tag in ("style", "iframe")]
+    assert [attrs for tag, attrs in tags if tag == "script" and attrs.get("src")]
+    assert not [attrs for tag, attrs in tags if tag == "script" and not attrs.get("src")]
     assert not [attrs for _, attrs in tags if any(name.startswith("on") for name in attrs)]
-    assert not [attrs for _, attrs in tags if "style" in attrs or "http-equiv" in attrs]
-    links = [attrs.get("href") or attrs.get("src") for _, attrs in tags]
+    assert not [attrs for _, attrs in tags if "style" in attrs]
+    links = [attrs.get("href") or attrs.get("src") or attrs.get("action") for _, attrs in tags]
     assert not [link for link in links if link and not link.startswith(("/", "#"))]
 
 
-async def test_the_page_is_read_again_by_itself_and_kept_by_nobody() -> None:
-    """Until it is live."""
+async def test_only_without_a_script_the_page_is_read_again_by_itself() -> None:
+    """A page that is live would lose what its reader opened."""
     answer = await page(full())
-    assert ("5", "no-store") == (answer.headers["refresh"], answer.headers["cache-control"])
+    assert "no-store" == answer.headers["cache-control"]
+    assert "refresh" not in answer.headers
+    assert '<noscript><meta http-equiv="refresh" content="5"></noscript>' in answer.text
+    assert "script-src 'self'; connect-src 'self'" in answer.headers["content-security-policy"]
 
 
 async def test_before_the_first_pass_it_says_what_is_missing() -> None:
@@ -192,6 +172,146 @@ async def test_headings_and_tables_are_named() -> None:
     ids = {attrs["id"] for _, attrs in tags if "id" in attrs}
     assert {attrs["aria-labelledby"] for _, attrs in tags if "aria-labelledby" in attrs} <= ids
     assert re.search(r'<html lang="en">', html)
+
+
+# ---- callers
+
+
+HOST_WORDS = [
+    "203.0.113", "c.4711", "8001", "8002", "41022", "41023", "vast", "20443311", "RTX", "0.41",
+    "Drain", "gone-model", "Unhealthy", "loading", "healthy of", "runpod", "delete_litellm",
+    "openrouter", "r1-", "attention", "/boxes", "/admin", "/deployments", "Work needed", "<form",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["/models", "/models?as=admin", "/models?as="])
+async def test_a_caller_sees_nothing_of_the_fleet(path: str) -> None:
+    """No host, port, provider, price, lifecycle or button, whatever the address says."""
+    html = (await visit(full(), path, CALLER)).text
+    assert not [word for word in HOST_WORDS if word in html]
+
+
+CALLER_SAYS = [
+    "Gemma 4 26B", "gemma4-26b", "Available", "Unavailable", "Unknown", "32,768 tokens",
+    "up to 5 full-context requests", "Private: ", "External: ", "Mode Chat", "Apache-2.0",
+    "Tools", "Thinking, on by default", "text + vision", "google/gemma-4-26b-it", CALLER,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", CALLER_SAYS)
+async def test_a_caller_is_told_what_can_be_called(words: str) -> None:
+    """Status, capabilities, context, privacy, licence."""
+    desk = full()
+    desk.seen = view = a_view()
+    info = {
+        "license": "Apache-2.0",
+        "modality": "text+vision",
+        "supports_function_calling": True,
+        "supports_thinking": True,
+        "thinks_by_default": True,
+    }
+    desk.seen = evolve(view, models=(evolve(view.models[0], info=info), *view.models[1:]))
+    assert words in Text((await visit(desk, name=CALLER)).text).words
+
+
+async def test_what_is_written_for_the_fleet_is_not_told_to_callers() -> None:
+    """`model_info` may hold anything; a path or an address of weights is one's own, too."""
+    desk = full()
+    info = {"note": "on 203.0.113.10", "rack": "7", "supports_vision": "http://203.0.113.10"}
+    desk.seen = evolve(a_view(), models=(evolve(a_view().models[0], info=info),))
+    html = (await visit(desk, name=CALLER)).text
+    assert "203.0.113" not in html
+    assert "rack" not in html
+    assert "Vision" not in html
+
+
+async def test_an_admin_can_look_as_a_caller_and_come_back() -> None:
+    """The same page, with a way back."""
+    html = (await visit(full(), "/models?as=caller")).text
+    main = html[html.index("<main") :]
+    seen = [word for word in HOST_WORDS if word in main and word != "/admin"]
+    assert [] == seen
+    assert "This is what callers see." in html
+    assert 'href="/models"' in main
+    assert 'href="/models?as=caller"' in (await visit(full())).text
+
+
+# ---- what an admin sees first
+
+
+async def test_the_first_line_counts_what_is_wrong() -> None:
+    """Work, models, deployments, plan, sources."""
+    words = Text((await page(full())).text).words
+    overview = " ".join(words[: words.index("Work needed")].split())
+    parts = [
+        "2 things need you", "2 of 4 models can be called", "2 of 5 deployments up", "2 down",
+        "1 of 2 actions held", "2 of 3 sources not fresh", "$0.41/h rented",
+    ]  # fmt: skip
+    assert [] == [part for part in parts if part not in overview]
+
+
+async def test_the_worst_deployment_of_a_model_comes_first() -> None:
+    """The order of the configuration says nothing about trouble."""
+    desk, view = full(), a_view()
+    model = evolve(view.models[1], keys=tuple(reversed(view.models[1].keys)))
+    desk.seen = evolve(view, models=(model,))
+    html = (await page(desk)).text
+    assert html.index("failed in a row") < html.index(">unplaced<")
+
+
+async def test_many_of_a_kind_do_not_hide_the_others() -> None:
+    """A few of each kind are shown, the rest is one line to open, and that is bounded."""
+    down = [
+        AttentionItem(f"down:{number}", ItemKind.DOWN, f"box {number} is down.")
+        for number in range(300)
+    ]
+    other = AttentionItem("x", ItemKind.WRONG_KEY, "Somebody asks with a wrong key.")
+    desk = full()
+    desk.seen = evolve(a_view(), items=(*down, other))
+    html = (await page(desk)).text
+    assert ALIKE_SHOWN + 1 + MORE_SHOWN == html.count('<li id="i-')
+    assert f"and {300 - ALIKE_SHOWN} more down" in html
+    assert html.index("wrong key") < html.index("more down")
+
+
+async def test_a_held_action_has_a_button_that_names_its_evidence() -> None:
+    """The press counts only while the evidence is the same."""
+    desk = full()
+    action = evolve(a_plan().actions[0], digest="d16e57")
+    assert (ActionKind.DELETE_LITELLM, Hold.WITNESS) == (action.kind, action.hold)
+    desk.planned = Plan((action,))
+    tags = Text((await page(desk)).text).tags
+    assert any(attrs.get("action") == "/do-run" for tag, attrs in tags if tag == "form")
+    assert any(attrs.get("value") == "d16e57" for tag, attrs in tags if tag == "input")
+    assert not any(attrs.get("value") == "<csrf>" for _, attrs in tags)
+
+
+async def test_one_button_releases_all_that_waits_for_one_reason() -> None:
+    """Twelve servers are one trouble."""
+    desk = full()
+    one = a_plan().actions[0]
+    desk.planned = Plan((evolve(one, digest="aa"), evolve(a_plan().actions[1], digest="bb",
+                         policy="auto", hold=Hold.WITNESS)))  # fmt: skip
+    item = AttentionItem("w", ItemKind.WITNESS_MISSING, "Nothing else can say.", button="run")
+    desk.seen = evolve(a_view(), items=(item,))
+    html = (await page(desk)).text
+    assert "Release 2 removals" in html
+    strip = html[html.index("Nothing else can say.") : html.index("Release 2 removals")]
+    assert 'value="aa"' in strip
+    assert 'value="bb"' in strip
+
+
+async def test_an_unknown_host_leads_to_where_it_is_approved() -> None:
+    """Its models are to be chosen first."""
+    assert 'href="/admin?host=203.0.113.99#approve"' in (await page(full())).text
+
+
+@pytest.mark.parametrize(
+    ("age_s", "tone"), [(0, "good"), (3599, "good"), (3601, "plain"), (604_801, "bad")]
+)
+def test_the_age_of_the_last_fetch_is_coloured(age_s: float, tone: str) -> None:
+    """Green within the hour, red after a week."""
+    assert tone == fetch_tone(NOW - age_s, NOW)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A small fleet, a desk that has it, and a view of it, built by hand for the tests of the web."""
 
+import asyncio
 from typing import Any
 
 from attrs import define, evolve, field
@@ -73,6 +74,10 @@ class FakeClock:
 
     def monotonic(self) -> float:
         return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        self.at += seconds
+        await asyncio.sleep(0)
 
 
 @define

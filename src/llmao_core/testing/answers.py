@@ -80,7 +80,7 @@ def _counters(server: Server, at: float) -> Counters:
         finished=10.0,
         kv_usage=0.5,
         running=running,
-        waiting=0.0,
+        waiting=server.waiting,
         first_tokens=10.0 if server.prefill else 13.0,
         kv_tokens=server.kv_tokens,
     )

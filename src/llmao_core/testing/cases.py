@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from attrs import field, frozen
 
+from llmao_core.actions import ActionKind
 from llmao_core.plan import Action, Hold
 from llmao_core.records import Record
 from llmao_core.testing.walk import Walk
@@ -27,6 +28,7 @@ WORDS = frozenset(
         "items",
         "earlier",
         "unlisted",
+        "boxes",
         "asks",
         "models",
     ]
@@ -39,7 +41,8 @@ class Case:
     """One row. steps: what happens, in order. then: per key its life, badges and plan.
 
     items: kinds of all attention items, sorted. earlier: what ran free before the last moment.
-    unlisted: hosts. asks: keys LiteLLM is asked about. models: availability, where told.
+    unlisted: hosts. boxes: per host what is planned for it. asks: keys LiteLLM is asked about.
+    models: availability, where told.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Case:
     items: tuple[str, ...] = ()
     earlier: tuple[str, ...] = ()
     unlisted: tuple[str, ...] = ()
+    boxes: Mapping[str, str] = field(factory=dict)
     asks: tuple[str, ...] | None = None
     models: Mapping[str, str] = field(factory=dict)
     report: str = ""
@@ -61,6 +65,7 @@ class Case:
             "items": sorted(self.items),
             "earlier": sorted(self.earlier),
             "unlisted": sorted(self.unlisted),
+            "boxes": dict(self.boxes),
         }
         if self.asks is not None:
             told["asks"] = sorted(self.asks)
@@ -76,6 +81,7 @@ class Case:
             "items": sorted(item.kind.value for item in view.items),
             "earlier": sorted(one for one in walk.ran if one not in last),
             "unlisted": sorted(host.name for host in view.hosts if host.unlisted),
+            "boxes": {one.key.shown: _planned(one) for one in plan.actions if _of_box(one)},
         }
         if self.asks is not None:
             asked = {one.row.id: str(one.key) for one in view.records if one.row}
@@ -106,6 +112,14 @@ def _told(record: Record, action: Action | None) -> dict[str, Any]:
 def _plan(record: Record, action: Action | None) -> str:
     if action is None:
         return f"{NOTHING}, by {record.action_rule}"
+    return _planned(action)
+
+
+def _of_box(action: Action) -> bool:
+    return action.kind is ActionKind.REBOOT_BOX
+
+
+def _planned(action: Action) -> str:
     told = _ran(action)
     if action.hold is not Hold.NOT_HELD:
         told += f", held: {action.hold.value}"
@@ -151,6 +165,7 @@ def _case(words: Mapping[str, Any], theme: str) -> Case:
         _texts(words.get("items")),
         _texts(words.get("earlier")),
         _texts(words.get("unlisted")),
+        words.get("boxes", {}),
         None if asks is None else _texts(asks),
         words.get("models", {}),
         words.get("report", ""),

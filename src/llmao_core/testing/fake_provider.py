@@ -138,9 +138,16 @@ class FakeProvider(Served):
         self.boxes[box_id].life = life
         self.boxes[box_id].up_at = None
 
-    def remap(self, box_id: str, ports: Mapping[int, int] | None = None) -> None:
-        """Give a box other public ports, by default any that are free at its address."""
+    def remap(
+        self, box_id: str, ports: Mapping[int, int] | None = None, *, to_stranger: bool = False
+    ) -> None:
+        """Give a box other public ports, by default any that are free at its address.
+
+        to_stranger: another tenant gets the old ones.
+        """
         box = self.boxes[box_id]
+        if to_stranger:
+            self._strangers |= {(box.address, public) for public in box.ports.values()}
         box.ports = dict(ports) if ports else self._allot(box.address, box.ports)
 
     def destroy(self, box_id: str, *, lingers: int = 0) -> None:

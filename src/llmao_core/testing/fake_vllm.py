@@ -97,7 +97,7 @@ class FakeVLLM:
         self._started = False
         self._load = Load()
         self._tally = Tally(created=now())
-        self._server = LoopbackServer(address, port, self._receive)
+        self._server = LoopbackServer(address, port, self.receive)
         self._routes = self._table()
 
     def _table(self) -> Mapping[str, Mapping[str, _Route]]:
@@ -179,7 +179,8 @@ class FakeVLLM:
             return _IMPLIED.get(self._mode, self._load)
         return self._load
 
-    def _receive(self, request: Request) -> Answer | None:
+    def receive(self, request: Request) -> Answer | None:
+        """Answer one request, with or without a socket; None is never answered."""
         answer = self._answer(request)
         bearer = _presented(request)
         status = answer.status if answer else None

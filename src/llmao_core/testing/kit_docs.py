@@ -1,7 +1,7 @@
-"""Fills the printed parts of docs/writing-a-provider.md and docs/hooks.md from the code.
+"""Fills the printed parts of docs/writing-a-provider.md, hooks.md and operating.md from the code.
 
 Rule of this file: what stands between two marks is read from the code; the rest is a person's.
-`python -m llmao_core.testing.kit_docs` writes both pages anew; a test compares them.
+`python -m llmao_core.testing.kit_docs` writes the pages anew; a test compares them.
 """
 
 import ast
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from llmao_core import hooks
 from llmao_core.errors import LlmaoError, OutcomeUnknown
+from llmao_core.verdicts import Badge, ItemKind
 
 from .kit_deployments import DeploymentsPluginTests
 from .kit_host import HostTests
@@ -22,7 +23,9 @@ from .kit_suite import Suite
 from .kit_wire import RAISES, Mishap
 
 ROOT = Path(__file__).parents[3]
-PAGES = (ROOT / "docs" / "writing-a-provider.md", ROOT / "docs" / "hooks.md")
+PAGES = tuple(
+    ROOT / "docs" / name for name in ("writing-a-provider.md", "hooks.md", "operating.md")
+)
 EXAMPLE = ROOT / "examples" / "llmao-static"
 _BLOCK = re.compile(r"<!-- begin ([\w.-]+) -->\n.*?<!-- end \1 -->", re.DOTALL)
 _SUITES: Mapping[str, type[Suite]] = {
@@ -102,13 +105,20 @@ def _hooks() -> str:
 
 def _records() -> str:
     found = []
-    for record in (hooks.SourceCard, hooks.FetchRequest):
+    for record in (hooks.SourceCard, hooks.FetchRequest, hooks.Message, hooks.Notice):
         source = inspect.getsource(record).rstrip()
         found.append(f"```python\n{source}\n```")
     return "\n\n".join(found)
 
 
+def _words(kinds: Iterable[Badge] | Iterable[ItemKind]) -> str:
+    rows = ((f"`{kind.value}`", kind.meaning, kind.remedy) for kind in kinds)
+    return _table(("", "what it says", "what to do"), rows)
+
+
 _PRINTED: Mapping[str, Callable[[], str]] = {
+    "badges": lambda: _words(Badge),
+    "items": lambda: _words(ItemKind),
     "checks": _checks,
     "mishaps": _mishaps,
     "hooks": _hooks,

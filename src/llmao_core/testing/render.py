@@ -40,7 +40,7 @@ sources are read when they are due and when they change, planned actions are not
 address where no server is described refuses connections.
 """
 
-_NOT_FACTS = ("name", "because", "lifecycle", "held", "action", "witness")
+_NOT_FACTS = ("name", "because", "lifecycle", "held", "action", "witness", "by_person")
 
 
 def page(walks: Sequence[tuple[Case, Walk]]) -> str:
@@ -86,7 +86,9 @@ def _actions() -> Iterator[str]:
 def _action(rule: ActionRule) -> str:
     if rule.action is None:
         return NOTHING
-    return f"**{rule.action.value}**{', with a witness' if rule.witness else ''}"
+    witness = ", with a witness" if rule.witness else ""
+    person = ", when a person asks" if rule.by_person else ""
+    return f"**{rule.action.value}**{witness}{person}"
 
 
 def _plain(sentence: str) -> str:
@@ -153,6 +155,8 @@ def _situation(case: Case, walk: Walk) -> Iterator[str]:
     yield from _verdicts(happened["then"])
     if happened["unlisted"]:
         yield f"Unlisted: {', '.join(happened['unlisted'])}.\n"
+    for host, planned in happened["boxes"].items():
+        yield f"For {host}: {planned}.\n"
     if case.asks:
         yield f"LiteLLM is asked about: {', '.join(happened['asks'])}.\n"
     if happened["models"]:

@@ -270,17 +270,22 @@ def _changed(row: Row, words: Mapping[str, Any]) -> Row:
 
 # ---- what a listing names
 
-INSTANCE_WORDS = frozenset(["label", "address", "ports", "status"])
+INSTANCE_WORDS = frozenset(["label", "address", "ports", "status", "says", "price"])
 
 
 def instance_of(instance_id: str, words: Mapping[str, Any]) -> Instance:
-    """Return one box of a listing. ports: listen port → public port at its address."""
+    """Return one box of a listing. ports: listen port → public port at its address.
+
+    says: the provider's own word for its status. price: dollars per hour.
+    """
     known(words, INSTANCE_WORDS, f"instance {instance_id}")
     where = words.get("address", "")
     ports = words.get("ports", {})
     return Instance(
         id=instance_id,
         status=BoxStatus(words.get("status", "up")),
+        raw_status=words.get("says", ""),
+        price_per_hour=words.get("price"),
         names=(host_name(words["label"]),) if "label" in words else (),
         addresses=(where,) if where else (),
         endpoints={port: Endpoint("http", where, public) for port, public in ports.items()},
@@ -302,6 +307,7 @@ SERVER_WORDS = frozenset(
         "open_paths",
         "canary",
         "prefill",
+        "waiting",
         "salt",
     ]
 )
@@ -333,7 +339,7 @@ class Server:
     answers a completion); shy (/health is fine, /v1/models times out). models: names it lists, ()
     for whatever it is asked. host: `host:port` whose bearer it takes, "" for any; salt: `today`,
     `yesterday` or `legacy`. canary: HTTP status it answers a completion with. prefill: a stuck
-    batch is all in prefill.
+    batch is all in prefill. waiting: requests in its queue.
     """
 
     does: str = "serves"
@@ -345,6 +351,7 @@ class Server:
     open_paths: tuple[str, ...] = field(default=(), converter=tuple)
     canary: int = 200
     prefill: bool = False
+    waiting: float = 0.0
 
 
 def server_of(words: str | Mapping[str, Any]) -> Server:

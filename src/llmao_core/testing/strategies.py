@@ -17,6 +17,7 @@ from llmao_core.history import History
 from llmao_core.intended import Deployment, Intended
 from llmao_core.plan import Plan, Policy
 from llmao_core.probes import CanaryReport, OpenPathsReport, ProbeReport, Probes, Target
+from llmao_core.reboot import ask
 from llmao_core.reconcile import reconcile
 from llmao_core.records import View
 from llmao_core.snapshots import (
@@ -221,8 +222,9 @@ def writes(draw: st.DrawFn, deployments: list[Deployment], now: float) -> Mappin
 
 
 @st.composite
-def requests(draw: st.DrawFn, plan: Plan, now: float) -> tuple[Request, ...]:
-    """What an admin pressed, upon the last plan; usually nothing."""
+def requests(draw: st.DrawFn, plan: Plan, view: View | None, now: float) -> tuple[Request, ...]:
+    """What an admin pressed, upon the last pass; usually nothing."""
+    hosts = view.hosts[:6] if view else ()
     pressed = []
     for action in plan.actions[:2]:
         if pick(draw, (False, False, True)):
@@ -233,6 +235,8 @@ def requests(draw: st.DrawFn, plan: Plan, now: float) -> tuple[Request, ...]:
             )
     if pick(draw, (False, False, False, True)):
         pressed.append(Request(RequestKind.RELEASE_BRAKE, "admin", now - 2, now + 600))
+    if pick(draw, _SELDOM) and hosts:
+        pressed.append(ask(pick(draw, hosts), "admin", now - pick(draw, (2.0, 599.0))))
     return tuple(pressed)
 
 
@@ -269,7 +273,7 @@ def snapshots(
         deployments=reading,
         health=draw(readings(draw(healths(ids, now)), now)),
         writes=draw(writes(every, now)) if draw(st.booleans()) else {},
-        requests=draw(requests(plan, now)) if pick(draw, _SELDOM) else (),
+        requests=draw(requests(plan, view, now)) if pick(draw, _SELDOM) else (),
         placed=names,
         revisions=dict.fromkeys(HOSTS, "r1"),
         troubles=pick(draw, ({}, {}, {"config": _TROUBLE})),

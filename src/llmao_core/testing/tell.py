@@ -103,6 +103,7 @@ def _server(words: Mapping[str, Any]) -> str:
         "max_model_len": "context {}",
         "kv_tokens": "KV cache for {} tokens",
         "canary": "a completion gets HTTP {}",
+        "waiting": "{} requests wait in its queue",
     }
     parts += [text.format(words[name]) for name, text in wording.items() if name in words]
     if "open_paths" in words:
@@ -153,7 +154,11 @@ def _listings(listings: Mapping[str, Any]) -> Iterator[str]:
 def _instance(name: str, words: Mapping[str, Any]) -> str:
     label = f" labelled {words['label']}" if "label" in words else ""
     ports = _join(f"{listen} → {public}" for listen, public in words.get("ports", {}).items())
-    return f"instance {name}{label} at {words['address']} ({ports or 'no ports mapped'})"
+    where = f" at {words['address']}" if "address" in words else ""
+    said = words.get("says") or words.get("status")
+    does = f", {said}" if said else ""
+    price = f", {words['price']:.2f} $/h" if "price" in words else ""
+    return f"instance {name}{label}{where} ({ports or 'no ports mapped'}{does}{price})"
 
 
 def _says(text: str) -> Callable[[Any], Iterator[str]]:
@@ -184,6 +189,8 @@ def _trouble(given: Mapping[str, str | None]) -> Iterator[str]:
 def _press(given: Mapping[str, str]) -> Iterator[str]:
     if "release" in given:
         yield "an admin releases the brake"
+    elif "reboot" in given:
+        yield f"an admin asks for a reboot of {given['reboot']}"
     else:
         yield f"an admin presses the button of {given['run']}"
 

@@ -13,6 +13,7 @@ from llmao_core.config import BrakeConfig
 from llmao_core.errors import Trouble
 from llmao_core.history import History
 from llmao_core.plan import Plan, Policy
+from llmao_core.reboot import ask
 from llmao_core.records import View
 from llmao_core.snapshots import (
     BoxFetches,
@@ -182,10 +183,13 @@ class World:
                 self.snapshots = evolve(self.snapshots, troubles=left)
 
     def _set_press(self, words: Mapping[str, str]) -> None:
-        """Press a button: `run: KEY`, or `release: brake`."""
+        """Press a button: `run: KEY`, `reboot: HOST`, or `release: brake`."""
         until = self.now + 600
         if "release" in words:
             made = Request(RequestKind.RELEASE_BRAKE, "admin", self.now, until)
+        elif "reboot" in words:
+            host = next(one for one in self.view.hosts if one.name == words["reboot"])
+            made = ask(host, "admin", self.now)
         else:
             action = next(one for one in self.plan.actions if str(one.key) == words["run"])
             made = Request(

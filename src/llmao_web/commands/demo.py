@@ -13,6 +13,7 @@ from llmao_core.config import ServerConfig
 from llmao_web import logs
 from llmao_web.demo import Keys, demo_config, simulated
 from llmao_web.shell.clock import SystemClock
+from llmao_web.shell.store import MemoryStore
 
 from .common import plugins
 from .serve import listen, run_service, url_of
@@ -65,4 +66,4 @@ async def _demo(host: str, port: int, minutes: float) -> None:
                 await world.close()
 
         click.echo(f"Open {url}/models and watch. Ctrl-C ends the demo.\n")
-        await run_service(config, plugins(), lambda: config, listening, beside=play)
+        await run_service(config, plugins(), lambda: config, listening, MemoryStore(), beside=play)

@@ -1,22 +1,23 @@
 """`llmao explain`: why a host, a server or a provider's deployment is as it is.
 
-Rule of this file: a live look, as `plan` takes it; it says what reconcile concluded and adds
-nothing to it.
+Rule of this file: a live look, as `plan` takes it, or a moment of a journal; it says what
+reconcile concluded and adds nothing to it.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from llmao_core.errors import LlmaoError
-from llmao_core.keys import host_name
+from llmao_core.keys import Key, host_name
 from llmao_core.plan import Action
 
 from .common import config_option, json_option
 from .looking import action_json, held, look
+from .moments import at_option, looked_at
 from .printing import clean
 
 if TYPE_CHECKING:
@@ -27,13 +28,25 @@ if TYPE_CHECKING:
 @click.command()
 @config_option
 @json_option
+@click.option(
+    "--journal",
+    "folder",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Explain from this journal instead of a look; nothing is asked of anybody.",
+)
+@at_option
 @click.argument("name", metavar="HOST[:PORT]")
-def explain(config_path: Path, as_json: bool, name: str) -> None:
+def explain(
+    config_path: Path, as_json: bool, folder: Path | None, at: float | None, name: str
+) -> None:
     """Look at everything once and say why HOST, or its server at listen port PORT, is as it is.
 
     A provider's name explains its deployments.
     """
-    looked = look(config_path)
+    if folder is None and at is not None:
+        raise click.UsageError("--at needs --journal DIR.")
+    looked = look(config_path) if folder is None else looked_at(folder, at)
     found = matching(looked, name)
     if as_json:
         click.echo(json.dumps([as_value(record, looked) for record in found], indent=2))
@@ -50,6 +63,12 @@ def matching(looked: "Looked", name: str) -> "list[Record]":
         others = f"Known: {clean(', '.join(known))}." if known else "fleet.hosts names no box yet."
         raise LlmaoError(f"Nothing is known of {clean(name)}. {others}")
     return found
+
+
+def chooser(name: str) -> Callable[[Key], bool]:
+    """Return what tells whether a key is of HOST, HOST:PORT or a provider."""
+    host, port = _parsed(name)
+    return lambda key: _shows(key, host, port)
 
 
 def _parsed(name: str) -> tuple[str, int | None]:
@@ -70,7 +89,11 @@ def _host(text: str) -> str:
 def _matches(record: "Record", host: str, port: int | None) -> bool:
     if record.deployment is not None and record.deployment.host:
         return record.deployment.host == host and port in (None, record.deployment.listen_port)
-    shown = record.key.shown.lower()
+    return _shows(record.key, host, port)
+
+
+def _shows(key: Key, host: str, port: int | None) -> bool:
+    shown = key.shown.lower()
     wanted = f"[{host}]" if ":" in host else host
     if port is not None:
         return shown == f"{wanted}:{port}"

@@ -31,7 +31,9 @@ def look(config_path: Path) -> "Looked":
     """Read every source and probe every target once; warnings go to standard error."""
     from llmao_web import logs
     from llmao_web.shell.clock import SystemClock
+    from llmao_web.shell.ledger import Kept
     from llmao_web.shell.once import look_once
+    from llmao_web.shell.opening import looked_into
     from llmao_web.shell.store import MemoryStore
 
     host = plugins()
@@ -40,7 +42,15 @@ def look(config_path: Path) -> "Looked":
     mask.learn(given.config)
     logs.configure(mask, level=logging.CRITICAL)
     print_problems(given.warnings, err=True)
-    return asyncio.run(look_once(given.config, host, SystemClock(), MemoryStore()))
+
+    async def looked() -> "Looked":
+        clock = SystemClock()
+        async with looked_into(given.config.store, config_path.parent, clock) as store:
+            # What was decided and is not configured is in the store; the look writes nothing.
+            kept = await store.kept() if store else Kept()
+        return await look_once(given.config, host, clock, MemoryStore(kept=kept))
+
+    return asyncio.run(looked())
 
 
 def held(action: Action) -> str:

@@ -16,15 +16,18 @@ import click
 import uvicorn
 from attrs import evolve
 
-from llmao_core import check
+from llmao_core import check_auth
 from llmao_core.config import Config, ServerConfig
 from llmao_core.errors import ConfigError, LlmaoError, Problem
 from llmao_web import logs
 from llmao_web.app import create_app
 from llmao_web.shell.clock import SystemClock
 from llmao_web.shell.host import PluginHost
+from llmao_web.shell.journal import Journal, Keeper
+from llmao_web.shell.leader import Alone, Election, Lead
+from llmao_web.shell.opening import POSTGRESQL, open_store
 from llmao_web.shell.service import Service
-from llmao_web.shell.store import MemoryStore
+from llmao_web.shell.store import Store
 
 from .common import config_option, loaded, plugins, print_problems
 
@@ -58,7 +61,7 @@ def serve(config_path: Path, host: str | None, port: int | None) -> None:
     config = taken(given.config)
     logs.configure(mask)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(config, installed, read))
+        runner.run(_serve(config, installed, read, config_path.parent))
 
 
 def _server(config: Config, host: str | None, port: int | None) -> ServerConfig:
@@ -69,17 +72,34 @@ def _server(config: Config, host: str | None, port: int | None) -> ServerConfig:
     )
     problems = [
         Problem(finding.what, finding.remedy, ".".join(map(str, finding.path)))
-        for finding in check.bind(evolve(config, server=server))
+        for finding in check_auth.bind(evolve(config, server=server))
     ]
     if problems:
         raise ConfigError(problems)
     return server
 
 
-async def _serve(config: Config, installed: PluginHost, read: Callable[[], Config]) -> None:
+async def _serve(
+    config: Config, installed: PluginHost, read: Callable[[], Config], folder: Path
+) -> None:
     listening = listen(config.server.host, config.server.port)
-    click.echo(f"llmao listens on {url_of(listening)}")
-    await run_service(config, installed, read, listening)
+    store = await open_store(config.store, folder, SystemClock())
+    journal = Journal(Keeper(folder / config.journal.path, config.journal))
+    try:
+        click.echo(f"llmao listens on {url_of(listening)}")
+        lead = _lead(config.store, listening)
+        await run_service(config, installed, read, listening, store, journal=journal, lead=lead)
+    finally:
+        await asyncio.to_thread(journal.close, _GRACE_S)
+        await store.aclose()
+
+
+def _lead(store: str, listening: socket.socket) -> Lead:
+    """Return how it is settled who writes: by election where several can share the store."""
+    if not store.startswith(POSTGRESQL):
+        return Alone()
+    replica = f"{socket.gethostname()}:{listening.getsockname()[1]}"
+    return Election(store, replica, SystemClock())
 
 
 async def run_service(
@@ -87,13 +107,23 @@ async def run_service(
     installed: PluginHost,
     read: Callable[[], Config],
     listening: socket.socket,
+    store: Store,
     beside: Callable[[], Awaitable[None]] | None = None,
+    journal: Journal | None = None,
+    lead: Lead | None = None,
 ) -> None:
     """Run shell and web until stopped by a signal, or until `beside` has ended."""
     tune()
     clock = SystemClock()
-    service = Service(config, installed, clock, MemoryStore(), read=read)
-    app = create_app(service.board, config, clock)
+    service = Service(config, installed, clock, store, read=read, journal=journal, lead=lead)
+    app = create_app(
+        service.board,
+        config,
+        clock,
+        records=store,
+        office=service.office,
+        counted=service.board.counts.registry,
+    )
     server = _Server(
         uvicorn.Config(
             app,
@@ -105,6 +135,7 @@ async def run_service(
         )
     )
     service.on_signals()
+    await service.start()
     async with asyncio.TaskGroup() as group:
         web = group.create_task(_until_stopped(server, listening, service))
         other = group.create_task(_then_stop(beside, service)) if beside else None

@@ -1,125 +1,235 @@
-"""The page `/models`: what works, what does not, why, and what llmao is about to do.
+"""The page `/models`: for callers what they can call; for admins what is wrong and what to do.
 
 Rule of this file: it sorts what a pass concluded into places on a page, and concludes nothing.
-No URL of a box is shown, only the port that can be dialled.
+A caller's page is made from the models alone: records and hosts are never looked at for it.
 """
 
-from collections.abc import Iterable
+import asyncio
 from typing import Any
-from urllib.parse import urlsplit
 
 from attrs import frozen
-from litestar import Response, get
+from litestar import Request, Response, get
 from litestar.handlers import HTTPRouteHandler
 
+from llmao_core.config import Model
 from llmao_core.keys import Key
 from llmao_core.plan import Action, Plan
-from llmao_core.records import (
-    Availability,
-    HostView,
-    Lifecycle,
-    ModelView,
-    Record,
-    SignalKind,
-    View,
-)
-from llmao_core.snapshots import SourceState
+from llmao_core.records import ModelView, Record, View
 from llmao_web.desk import Clock, Desk
+from llmao_web.people import FOR_CALLERS, user_of
 
+from .callers import about
+from .lines import Lines
+from .live import Live, Source
+from .names import element, page_of, worst_first
+from .overview import tiles
 from .render import Renderer
+from .sheet import Sheet
+from .work import held_by_key, releasable, run_button, tally, told_apart, work_of
 
 RELOAD_S = 5
-
-_TONES: dict[object, str] = {
-    Availability.AVAILABLE: "good",
-    Availability.DEGRADED: "fair",
-    Availability.UNAVAILABLE: "bad",
-    Lifecycle.HEALTHY: "good",
-    Lifecycle.CONFIGURED: "good",
-    Lifecycle.LOADING: "fair",
-    Lifecycle.UNHEALTHY: "bad",
-    Lifecycle.STALLED: "bad",
-    Lifecycle.REJECTED: "bad",
-    Lifecycle.FOREIGN: "bad",
-    Lifecycle.WRONG_MODEL: "bad",
-    SourceState.FRESH: "good",
-    SourceState.STALE: "bad",
-}
+MORE_SHOWN = 100
+ACTIONS_SHOWN = 100
+# Up to so many deployments, tables are open from the start.
+SMALL = 20
+ADMIN, CALLER = "models/admin", "models/caller"
 
 
 @frozen
-class Row:
-    """One line of a table of deployments. port: what can be dialled, None when unplaced."""
+class Section:
+    """One model's place on the page. rows: id of the body of its table, "" for none."""
 
-    record: Record
-    host: HostView | None
-    port: int | None
+    id: str
+    name: str
+    head: str = ""
+    rows: str = ""
+    open: bool = False
 
 
 @frozen
-class Group:
-    """A model and its deployments."""
+class Made:
+    """A page of one pass: what it was made of, its sheet, and what its template needs."""
 
-    model: ModelView
-    rows: tuple[Row, ...]
+    view: View | None
+    sheet: Sheet
+    context: dict[str, Any]
 
 
-def models_page(desk: Desk, clock: Clock, renderer: Renderer) -> HTTPRouteHandler:
+class ModelsPages:
+    """Makes both pages, each once per pass."""
+
+    def __init__(self, desk: Desk, clock: Clock, renderer: Renderer, fleet: str) -> None:
+        self._desk = desk
+        self._clock = clock
+        self._fleet = fleet
+        self._parts = renderer.macros("parts.html.j2")
+        self._lines = Lines(renderer, fleet)
+        self._made: dict[bool, Made] = {}
+
+    def made(self, *, admin: bool) -> Made:
+        """Return the page of the newest pass."""
+        view = self._desk.view()
+        made = self._made.get(admin)
+        if made is None or made.view is not view or view is None:
+            made = self._make(view, admin)
+            self._made[admin] = made
+        return made
+
+    def sources(self) -> dict[str, Source]:
+        """Return how the script of either page follows it."""
+
+        async def for_admins(_: str) -> Sheet:
+            return (await asyncio.to_thread(self.made, admin=True)).sheet
+
+        async def for_callers(_: str) -> Sheet:
+            return (await asyncio.to_thread(self.made, admin=False)).sheet
+
+        return {ADMIN: Source(for_admins), CALLER: Source(for_callers, admin=False)}
+
+    def _make(self, view: View | None, admin: bool) -> Made:
+        if view is None:
+            return Made(None, Sheet({}), {"ready": False, "untried": self._desk.ready()[1]})
+        return self._for_admins(view) if admin else self._for_callers(view)
+
+    def _for_callers(self, view: View) -> Made:
+        sections = tuple(Section(element("m", each.name), each.name) for each in view.models)
+        parts = self._cards(view, admin=False)
+        return Made(view, Sheet(parts), {"ready": True, "sections": sections})
+
+    def _cards(self, view: View, *, admin: bool) -> dict[str, str]:
+        intended = self._desk.intended()
+        models: dict[str, Model] = {}
+        for model in intended.config.models if intended else ():
+            models.setdefault(model.model_name, model)
+        cards = {}
+        for each in view.models:
+            name = element("m", each.name)
+            told = about(each, models.get(each.name))
+            cards[name] = str(self._parts.card(name, each, told, admin))
+        return cards
+
+    def _for_admins(self, view: View) -> Made:
+        plan = self._desk.plan()
+        by_key = _by_key(view)
+        lines = self._lines.of(
+            view.records,
+            {host.name: host for host in view.hosts},
+            held_by_key(plan),
+            self._clock.now(),
+        )
+        parts = {**self._cards(view, admin=True), **lines}
+        lists: dict[str, tuple[str, ...]] = {}
+        small = len(view.records) <= SMALL
+        sections = tuple(self._section(each, by_key, parts, lists, small) for each in view.models)
+        named = {key for model in view.models for key in model.keys}
+        others = [one for key, some in by_key.items() if key not in named for one in some]
+        if others:
+            lists["others"] = self._ids(others)
+        self._add_work(view, plan, parts, lists)
+        self._add_plan(view, plan, parts, lists)
+        self._add_sources(view, parts, lists)
+        parts["overview"] = str(self._parts.overview(tiles(view, plan), view.at))
+        context = {
+            "ready": True,
+            "sections": sections,
+            "others": bool(others),
+            "sources": bool(view.sources),
+            "small": small,
+        }
+        return Made(view, Sheet(parts, lists), context)
+
+    def _section(
+        self,
+        model: ModelView,
+        by_key: dict[Key, list[Record]],
+        parts: dict[str, str],
+        lists: dict[str, tuple[str, ...]],
+        small: bool,
+    ) -> Section:
+        name = element("m", model.name)
+        records = [one for key in model.keys for one in by_key.get(key, ())]
+        if not records:
+            return Section(name, model.name)
+        head, rows = f"{name}-head", f"{name}-rows"
+        parts[head] = str(self._parts.rows_head(head, "Deployments", len(records)))
+        lists[rows] = self._ids(records)
+        return Section(name, model.name, head, rows, small)
+
+    def _ids(self, records: list[Record]) -> tuple[str, ...]:
+        ordered = sorted(records, key=worst_first)
+        return tuple(dict.fromkeys(self._lines.id_of(record) for record in ordered))
+
+    def _add_work(
+        self,
+        view: View,
+        plan: Plan | None,
+        parts: dict[str, str],
+        lists: dict[str, tuple[str, ...]],
+    ) -> None:
+        shown, more = told_apart(work_of(view, plan, self._fleet))
+        parts["work-head"] = str(self._parts.work_head(len(view.items)))
+        parts["work-more-head"] = str(self._parts.more_head(tally(more), MORE_SHOWN))
+        parts |= {each.id: str(self._parts.work(each)) for each in (*shown, *more[:MORE_SHOWN])}
+        lists["work"] = tuple(each.id for each in shown)
+        lists["work-more"] = tuple(each.id for each in more[:MORE_SHOWN])
+
+    def _add_plan(
+        self,
+        view: View,
+        plan: Plan | None,
+        parts: dict[str, str],
+        lists: dict[str, tuple[str, ...]],
+    ) -> None:
+        actions = sorted(plan.actions, key=lambda each: not each.runs) if plan else []
+        shown = {record.key for record in view.records}
+        ids = []
+        for action in actions[:ACTIONS_SHOWN]:
+            name = element("a", f"{action.kind.value} {action.litellm_id} {action.key}")
+            page = page_of(self._fleet, action.key) if action.key in shown else ""
+            parts[name] = str(self._parts.action(name, action, page, _press(action)))
+            ids.append(name)
+        parts["plan-head"] = str(self._parts.plan_head(actions, ACTIONS_SHOWN))
+        lists["plan"] = tuple(ids)
+
+    def _add_sources(
+        self, view: View, parts: dict[str, str], lists: dict[str, tuple[str, ...]]
+    ) -> None:
+        rows = {
+            element("s", source.name): str(self._parts.source(element("s", source.name), source))
+            for source in view.sources
+        }
+        parts |= rows
+        lists["sources"] = tuple(rows)
+
+
+def models_page(pages: ModelsPages, live: Live, renderer: Renderer) -> HTTPRouteHandler:
     """Return the handler of `/models`; it renders in a thread, because a fleet may be large."""
 
-    @get("/models", sync_to_thread=True)
-    def models() -> Response[str]:
-        context = _context(desk, clock.now())
-        return renderer.page("models.html.j2", context, headers={"refresh": str(RELOAD_S)})
+    @get("/models", sync_to_thread=True, opt=FOR_CALLERS)
+    def models(request: Request[Any, Any, Any]) -> Response[str]:
+        signed_in = user_of(request).admin
+        preview = signed_in and request.query_params.get("as") == "caller"
+        admin = signed_in and not preview
+        made = pages.made(admin=admin)
+        context = {
+            **made.context,
+            "sheet": made.sheet,
+            "admin": admin,
+            "preview": preview,
+            "reload_s": RELOAD_S,
+            "live": live.address(ADMIN if admin else CALLER, made.sheet),
+        }
+        return renderer.page("models.html.j2", context, request=request)
 
     return models
 
 
-def _context(desk: Desk, now: float) -> dict[str, Any]:
-    view, plan = desk.view(), desk.plan()
-    groups, others = _grouped(view) if view else ((), ())
-    return {
-        "now": now,
-        "view": view,
-        "untried": desk.ready()[1],
-        "groups": groups,
-        "others": others,
-        "actions": _running_first(plan),
-        "tone": tone,
-        "no_signal": SignalKind.NONE,
-    }
+def _press(action: Action) -> tuple[Any, ...]:
+    return (run_button(action),) if releasable(action) else ()
 
 
-def tone(word: object) -> str:
-    """Return how a verdict looks: good, fair, bad or plain; the word itself is always shown."""
-    return _TONES.get(word, "plain")
-
-
-def _grouped(view: View) -> tuple[tuple[Group, ...], tuple[Row, ...]]:
-    """Return the models with their rows, and the rows that belong to no model."""
-    hosts = {host.name: host for host in view.hosts}
-    rows: dict[Key, list[Row]] = {}
+def _by_key(view: View) -> dict[Key, list[Record]]:
+    by_key: dict[Key, list[Record]] = {}
     for record in view.records:
-        row = Row(record, hosts.get(record.host), _port(record.dialable))
-        rows.setdefault(record.key, []).append(row)
-    groups = tuple(Group(model, _pick(rows, model.keys)) for model in view.models)
-    named = {key for model in view.models for key in model.keys}
-    return groups, _pick(rows, (key for key in rows if key not in named))
-
-
-def _pick(rows: dict[Key, list[Row]], keys: Iterable[Key]) -> tuple[Row, ...]:
-    return tuple(row for key in keys for row in rows.get(key, ()))
-
-
-def _port(dialable: str) -> int | None:
-    if not dialable:
-        return None
-    try:
-        parts = urlsplit(dialable)
-        return parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    except ValueError:
-        return None
-
-
-def _running_first(plan: Plan | None) -> tuple[Action, ...]:
-    return tuple(sorted(plan.actions, key=lambda action: not action.runs)) if plan else ()
+        by_key.setdefault(record.key, []).append(record)
+    return by_key

@@ -25,13 +25,16 @@ from llmao_core.snapshots import (
     BoxProtocol,
     Deployments,
     Health,
+    Listing,
     Reading,
     Request,
     Snapshot,
     Snapshots,
+    UnknownHost,
 )
 
 from .clock import Clock
+from .counts import Counts
 
 WRITES_KEPT_S = 600.0
 REQUESTS_KEPT = 1000
@@ -52,14 +55,17 @@ class Board:
     """What every source said last; implements the web's Desk.
 
     wake: set by every change that reconcile should look at. revision: counts those changes.
+    tell: given what other replicas should know, with its time.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.wake = asyncio.Event()
         self.revision = 0
+        self.counts = Counts()
         self.history = History()
         self.concluded: Concluded | None = None
         self.probes: Callable[[], Probes] = Probes
+        self.tell: Callable[[BoxEvent | Request, float], None] = _nobody
         self._clock = clock
         self._intended: Intended | None = None
         self._answers: Mapping[str, BoxAnswer] = {}
@@ -86,7 +92,10 @@ class Board:
 
     def note(self, event: BoxEvent) -> None:
         """Keep what a box did for the next pass; wrong keys wake nobody, a flood costs little."""
-        self._noted.append((event, self._clock.now()))
+        at = self._clock.now()
+        self._noted.append((event, at))
+        self.counts.noted(event)
+        self.tell(event, at)
         if len(self._noted) >= NOTED_AT_ONCE:
             self._fold()
         if not isinstance(event, WrongKey):
@@ -99,6 +108,23 @@ class Board:
     def plan(self) -> Plan | None:
         """Return the plan of the same pass; None before the first."""
         return self.concluded.plan if self.concluded else None
+
+    def listings(self) -> Mapping[str, Reading[Listing]]:
+        """Return what every configured provider listed last, by its name."""
+        return {name: self._readings[name] for name in self._of(SourceKind.LISTING)}
+
+    def unknown(self) -> tuple[UnknownHost, ...]:
+        """Return the hosts that asked with a good key and that nothing names, newest first."""
+        self._fold()
+        return self._protocol.unknown
+
+    def requests(self) -> tuple[Request, ...]:
+        """Return what admins pressed and has not lapsed."""
+        return tuple(each for each in self._requests if each.expires_at > self._clock.now())
+
+    def trouble(self, name: str) -> Trouble | None:
+        """Return a trouble that is no source's, None when it is over."""
+        return self._troubles.get(name)
 
     def ready(self) -> tuple[bool, tuple[str, ...]]:
         """Tell whether every configured source was tried once, and which were not."""
@@ -186,10 +212,19 @@ class Board:
 
     def request(self, request: Request) -> None:
         """Take what an admin pressed; raises OverflowError when too many are waiting."""
-        waiting = tuple(each for each in self._requests if each.expires_at > self._clock.now())
+        waiting = self.requests()
         if len(waiting) >= REQUESTS_KEPT:
             raise OverflowError("too many requests are waiting; try again in some minutes")
         self._requests = (*waiting, request)
+        self.tell(request, self._clock.now())
+        self.changed()
+
+    def hear(self, what: BoxEvent | Request, at: float) -> None:
+        """Take what another replica saw or was asked for; it is not told on."""
+        if isinstance(what, Request):
+            self._requests = (*self._requests, what)[-REQUESTS_KEPT:]
+        else:
+            self._noted.append((what, at))
         self.changed()
 
     def place(self, placed: Mapping[str, str]) -> None:
@@ -219,7 +254,7 @@ class Board:
         return Snapshots(
             intended=self._intended,
             protocol=self._protocol,
-            inventories={name: self._readings[name] for name in self._of(SourceKind.LISTING)},
+            inventories=self.listings(),
             probes=self.probes(),
             deployments=self.deployments(),
             health=self.health(),
@@ -249,7 +284,8 @@ class Board:
         unsettled = [
             target
             for target, write in self._writes.items()
-            if _may_have_happened(write)
+            if write.kind is not ActionKind.REBOOT_BOX
+            and _may_have_happened(write)
             and (
                 read_at is None
                 or write.answered is None
@@ -295,6 +331,10 @@ class Board:
         """Note that there is something new for reconcile to look at."""
         self.revision += 1
         self.wake.set()
+
+
+def _nobody(what: BoxEvent | Request, at: float) -> None:
+    """Tell nobody."""
 
 
 def _tried(reading: Reading[Any]) -> bool:

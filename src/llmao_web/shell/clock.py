@@ -7,7 +7,7 @@ given a Clock, so that tests and the simulation own time.
 import asyncio
 import random  # noqa: TID251
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -32,12 +32,38 @@ class Clock(Protocol):
         ...
 
 
+class Steady:
+    """A time that follows another and never goes back.
+
+    Where the other is set back, it runs at half speed until the two meet: what was seen keeps its
+    order, and nothing waits until the time of the past comes again. wall: epoch seconds.
+    """
+
+    def __init__(self, wall: Callable[[], float], monotonic: Callable[[], float]) -> None:
+        self._wall = wall
+        self._monotonic = monotonic
+        self._ahead_s = 0.0
+        self._last = wall(), monotonic()
+
+    def now(self) -> float:
+        """Return epoch seconds."""
+        wall, at = self._wall(), self._monotonic()
+        before, last = self._last
+        # The lead alone is kept: epoch seconds are too coarse to add what passes between two calls.
+        self._ahead_s = max(self._ahead_s + (before - wall) + (at - last) / 2, 0.0)
+        self._last = wall, at
+        return wall + self._ahead_s
+
+
 class SystemClock:
     """The machine's own clock and chance."""
 
+    def __init__(self) -> None:
+        self._steady = Steady(time.time, time.monotonic)  # noqa: TID251
+
     def now(self) -> float:
-        """Return the machine's time in epoch seconds."""
-        return time.time()  # noqa: TID251
+        """Return the machine's time in epoch seconds; it never goes back."""
+        return self._steady.now()
 
     def monotonic(self) -> float:
         """Return the machine's monotonic seconds."""
@@ -72,6 +98,9 @@ async def wait_for_any(clock: Clock, seconds: float, *events: asyncio.Event) -> 
     """Return when one of the events is set, or after `seconds`; clears nothing."""
     if seconds <= 0 or any(event.is_set() for event in events):
         await asyncio.sleep(0)
+        return
+    if not events:
+        await clock.sleep(seconds)
         return
     waits: list[asyncio.Task[Any]] = [
         asyncio.create_task(clock.sleep(seconds)),

@@ -11,13 +11,14 @@ from typing import Any
 from attrs import define
 
 from llmao_core.config import Config
-from llmao_core.hooks import SourceKind
+from llmao_core.hooks import SourceCard, SourceKind
 from llmao_core.plan import Plan
 
 from .board import Board
 from .clock import Clock
 from .health import HealthRunner
 from .host import PluginHost
+from .outside import AccessRunner, Keep
 from .runners import DeploymentsRunner, Runner
 from .sources import Source, sources
 
@@ -30,12 +31,18 @@ class _Member:
 
 
 class Crew:
-    """All runners. `run` starts them; `apply` may be called before and while they run."""
+    """All runners. `run` starts them; `apply` may be called before and while they run.
 
-    def __init__(self, host: PluginHost, board: Board, clock: Clock) -> None:
+    keep: takes outside edits; without it nobody looks for any.
+    """
+
+    def __init__(
+        self, host: PluginHost, board: Board, clock: Clock, keep: Keep | None = None
+    ) -> None:
         self._host = host
         self._board = board
         self._clock = clock
+        self._keep = keep
         self._members: dict[str, _Member] = {}
         self._group: asyncio.TaskGroup | None = None
 
@@ -53,7 +60,8 @@ class Crew:
 
     def apply(self, config: Config) -> None:
         """Start, replace and stop runners so that they fit a configuration."""
-        wanted = {each.name: each for each in sources(config, self._host.cards())}
+        cards = [each for each in self._host.cards() if self._keep or not _of_access(each)]
+        wanted = {each.name: each for each in sources(config, cards)}
         for name in self._members.keys() - wanted.keys():
             self._stop(name)
             self._board.forget(name)
@@ -70,6 +78,12 @@ class Crew:
             member.runner.wish(plan.reads.get(name, plan.reads.get(kind)))
             if isinstance(member.runner, HealthRunner):
                 member.runner.ask(plan.asks)
+
+    def check(self, litellm_id: str) -> None:
+        """Have LiteLLM check one id now."""
+        for member in self._members.values():
+            if isinstance(member.runner, HealthRunner):
+                member.runner.ask((litellm_id,))
 
     def reread_deployments(self, at: float) -> None:
         """Have the LiteLLM deployments read at once, and once more at `at`."""
@@ -102,6 +116,8 @@ class Crew:
                 fleet=config.fleet.name,
                 paid_interval_s=config.fleet.litellm_health_interval_s,
             )
+        if self._keep and _of_access(source.card):
+            return AccessRunner(*parts, self._keep)
         return Runner(*parts)
 
     def _start(self, member: _Member) -> None:
@@ -112,6 +128,10 @@ class Crew:
         member = self._members.pop(name)
         if member.task:
             member.task.cancel()
+
+
+def _of_access(card: SourceCard) -> bool:
+    return card.kind is SourceKind.ACCESS
 
 
 def _settings(source: Source, config: Config) -> tuple[object, ...]:

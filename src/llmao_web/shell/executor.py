@@ -19,8 +19,9 @@ from llmao_core.plan import Action, Plan
 from .board import Board
 from .clock import Clock
 from .host import Ended
+from .leader import Lead
 from .ledger import carried_out
-from .store import Store
+from .store import Writes
 from .unexpected import log_unexpected
 
 FIRST_BACKOFF_S = 5.0
@@ -54,7 +55,7 @@ class _Taken:
 class Executor:
     """Runs the actions of the newest plan that run by themselves or were released.
 
-    request: what an order is carried out with. may_write: whether this process leads now.
+    request: what an order is carried out with. lead: whether this process may write now.
     reread: called after a batch with the time at which the writes must show everywhere.
     """
 
@@ -62,13 +63,13 @@ class Executor:
         self,
         host: Executes,
         board: Board,
-        store: Store,
+        store: Writes,
         clock: Clock,
         *,
         request: Callable[[Order], FetchRequest],
         reread: Callable[[float], None],
         poll_interval_s: Callable[[], float],
-        may_write: Callable[[], bool] = lambda: True,
+        lead: Lead,
     ) -> None:
         self._host = host
         self._board = board
@@ -77,7 +78,7 @@ class Executor:
         self._request = request
         self._reread = reread
         self._poll_interval_s = poll_interval_s
-        self._may_write = may_write
+        self._lead = lead
         self._taken = _Taken(Plan(), 0, clock.monotonic())
         self._written: dict[str, int] = {}
         self._wake = asyncio.Event()
@@ -104,14 +105,17 @@ class Executor:
     async def batch(self) -> None:
         """Write until the newest plan wants nothing more, then have the deployments read."""
         wrote = False
-        while (action := self._next()) is not None:
-            await self._write(action)
+        while (action := self._next()) is not None and await self._lead.begins(action.order):
+            try:
+                await self._write(action)
+            finally:
+                await self._lead.ended()
             wrote = True
         if wrote:
             self._reread(self._clock.now() + self._poll_interval_s())
 
     def _next(self) -> Action | None:
-        if self._stopping or not self._may_write():
+        if self._stopping or not self._lead.leads():
             return None
         if self._clock.monotonic() - self._taken.at > PLAN_SERVES_S:
             return None
@@ -140,6 +144,7 @@ class Executor:
             self._board.wrote(order.target, write)
             self._written[order.target] = self._board.revision
         _log(action, write)
+        self._board.counts.acted(action.kind, ended.outcome.kind)
         await self._keep(action, began, ended.outcome)
 
     async def _keep(self, action: Action, began: float, outcome: Outcome) -> None:
@@ -147,6 +152,7 @@ class Executor:
             await self._store.append(carried_out(action, began, outcome))
         except Exception as error:
             # A full disk must not stop removals; the log has the action all the same.
+            self._board.counts.store_failures.inc()
             log_unexpected("store", error)
 
     def _ended(self, write: Write, ended: Ended) -> Write:

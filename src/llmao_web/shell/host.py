@@ -31,9 +31,9 @@ from llmao_core.errors import (
     Refused,
     Trouble,
 )
-from llmao_core.hooks import FetchRequest, SourceCard, SourceKind
+from llmao_core.hooks import Fetched, FetchRequest, Message, SourceCard, SourceKind
 from llmao_core.secret import Secret
-from llmao_core.snapshots import Deployments, Health, Listing, Snapshot
+from llmao_core.snapshots import Access, Deployments, Health, Listing, Snapshot
 
 from .clock import Clock, deadline
 
@@ -41,12 +41,14 @@ GROUP = "llmao"
 FETCH_DEADLINE_S = 120.0
 # Two writes of two minutes each, and the looks after them.
 EXECUTE_DEADLINE_S = 270.0
+NOTIFY_DEADLINE_S = 30.0
 
 _CARD_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_BODIES: Mapping[SourceKind, type[Listing] | type[Deployments] | type[Health]] = {
+_BODIES: Mapping[SourceKind, type[Fetched]] = {
     SourceKind.LISTING: Listing,
     SourceKind.DEPLOYMENTS: Deployments,
     SourceKind.HEALTH: Health,
+    SourceKind.ACCESS: Access,
 }
 _SAID_CHARS = 300
 # uvicorn, and so LiteLLM, closes a connection that idles for 5 s: a write sent at that moment is
@@ -75,11 +77,19 @@ class Ended:
 class PluginHost:
     """All installed plugins, behind typed functions.
 
+    transport: carries the requests of every plugin; None is the network.
     Raises ConfigError from the constructor when a plugin cannot be used, with every problem.
     """
 
-    def __init__(self, clock: Clock, plugins: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        plugins: Mapping[str, object],
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
         self._clock = clock
+        self._transport = transport
         self._manager = pluggy.PluginManager(GROUP)
         self._manager.add_hookspecs(hooks)
         self._clients: dict[str, httpx.AsyncClient] = {}
@@ -129,12 +139,28 @@ class PluginHost:
         )
 
     def check(self, config: Config) -> tuple[Problem, ...]:
-        """Return what every plugin finds wrong with its own section."""
-        return tuple(
+        """Return what every plugin finds wrong with its own section, and receivers without one."""
+        own = (
             problem
             for name, _ in self._manager.list_name_plugin()
             for problem in self._check_one(name, config)
         )
+        return (*own, *self._check_receivers(config))
+
+    def notifiers(self) -> frozenset[str]:
+        """Return the names of the plugins that deliver messages."""
+        found = self._manager.hook.llmao_notify.get_hookimpls()
+        return frozenset(each.plugin_name for each in found)
+
+    def _check_receivers(self, config: Config) -> Iterable[Problem]:
+        have = self.notifiers()
+        for place, receiver in enumerate(config.notify):
+            if receiver.kind not in have:
+                yield Problem(
+                    "No installed plugin delivers messages of this kind.",
+                    f"Installed: {', '.join(sorted(have)) or 'none'}.",
+                    path=f"notify[{place}].kind",
+                )
 
     def _register(self, name: str, plugin: object) -> list[Problem]:
         try:
@@ -219,12 +245,24 @@ class PluginHost:
     ) -> Ended:
         """Carry out one order and say how it ended; never raises."""
         name = self._plugin_of.get(order.executor, order.executor)
+        held = _secrets(request, order)
+        return await self._ended(
+            "llmao_execute", name, deadline_s, held, order=order, request=request, now=now
+        )
+
+    async def notify(self, kind: str, message: Message, now: float) -> Ended:
+        """Deliver one message by the plugin named `kind`; never raises."""
+        held = [message.url]
+        return await self._ended(
+            "llmao_notify", kind, NOTIFY_DEADLINE_S, held, message=message, now=now
+        )
+
+    async def _ended(
+        self, hook: str, name: str, deadline_s: float, held: list[Secret], **arguments: object
+    ) -> Ended:
         retry_after_s = None
         try:
-            outcome = await self._await(
-                "llmao_execute", name, deadline_s, order=order, request=request, now=now
-            )
-            return Ended(_outcome(outcome))
+            return Ended(_outcome(await self._await(hook, name, deadline_s, **arguments), hook))
         except Refused as error:
             kind, said = OutcomeKind.REFUSED, str(error)
         except NotYet as error:
@@ -238,10 +276,10 @@ class PluginHost:
                 raise
             kind, said = OutcomeKind.UNKNOWN, f"Plugin {name} gave up on its own write."
         except Exception as error:
-            _log_failure(name, "llmao_execute", error)
+            _log_failure(name, hook, error)
             kind = OutcomeKind.UNKNOWN
             said = f"Plugin {name} failed with {type(error).__name__}; the log has the place."
-        return Ended(Outcome(kind, _masked(said, _secrets(request, order))), retry_after_s)
+        return Ended(Outcome(kind, _masked(said, held)), retry_after_s)
 
     async def aclose(self) -> None:
         """Close the connections of every plugin."""
@@ -275,11 +313,12 @@ class PluginHost:
                 headers={"User-Agent": f"llmao/{version}"},
                 timeout=30.0,
                 limits=_LIMITS,
+                transport=self._transport,
             )
         return self._clients[name]
 
 
-def _fitting(body: object, kind: SourceKind) -> Listing | Deployments | Health:
+def _fitting(body: object, kind: SourceKind) -> Fetched:
     wanted = _BODIES[kind]
     if not isinstance(body, wanted):
         raise TypeError(f"llmao_fetch returned {type(body).__name__}, not {wanted.__name__}")
@@ -288,9 +327,9 @@ def _fitting(body: object, kind: SourceKind) -> Listing | Deployments | Health:
     return body
 
 
-def _outcome(answer: object) -> Outcome:
+def _outcome(answer: object, hook: str) -> Outcome:
     if not isinstance(answer, Outcome):
-        raise TypeError(f"llmao_execute returned {type(answer).__name__}, not Outcome")
+        raise TypeError(f"{hook} returned {type(answer).__name__}, not Outcome")
     return answer
 
 

@@ -5,16 +5,20 @@ them, so that two processes which read the same entries know the same.
 """
 
 import enum
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TypeVar
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from llmao_core.actions import ActionKind, Outcome
 from llmao_core.config import HostRow, Json
 from llmao_core.intended import Approval, Labels
 from llmao_core.keys import Key
 from llmao_core.plan import Action
+
+T = TypeVar("T")
 
 
 class EntryKind(enum.Enum):
@@ -37,18 +41,19 @@ class EntryKind(enum.Enum):
     SIGNED_IN = "signed in"
 
 
-FOLDED = frozenset(
-    {
-        EntryKind.APPROVED,
-        EntryKind.WITHDRAWN,
-        EntryKind.LABELLED,
-        EntryKind.DRAINED,
-        EntryKind.UNDRAINED,
-        EntryKind.RETIRED,
-        EntryKind.UNRETIRED,
-        EntryKind.PLACED,
-    }
-)
+_DRAINS = frozenset({EntryKind.DRAINED, EntryKind.UNDRAINED})
+# What the fold rests on, and which of them speak of the same thing.
+_FACETS = {
+    EntryKind.APPROVED: "approval",
+    EntryKind.WITHDRAWN: "approval",
+    EntryKind.LABELLED: "note",
+    EntryKind.DRAINED: "drain",
+    EntryKind.UNDRAINED: "drain",
+    EntryKind.RETIRED: "retirement",
+    EntryKind.UNRETIRED: "retirement",
+    EntryKind.PLACED: "place",
+}
+FOLDED = frozenset(_FACETS)
 
 
 @frozen
@@ -124,57 +129,87 @@ def placements(before: Mapping[str, str], after: Mapping[str, str], at: float) -
     )
 
 
+def slot(entry: Entry) -> str:
+    """Return what an entry has the last word on, as 64 hex digits; "" when it is not folded.
+
+    The newest entry of every slot folds to the same as all of them.
+    """
+    if entry.kind not in FOLDED:
+        return ""
+    key = entry.key if entry.kind in _DRAINS else None
+    about = [entry.host] if key is None else [key.base, key.model]
+    return hashlib.sha256(json.dumps([_FACETS[entry.kind], *about]).encode()).hexdigest()
+
+
+def leaves_nothing(entry: Entry) -> bool:
+    """Tell whether an entry only takes back what others of its slot said."""
+    return fold((entry,)) == Kept()
+
+
 def fold(entries: Iterable[Entry], kept: Kept | None = None) -> Kept:
     """Return what entries, oldest first, make of what was kept before them."""
-    kept = kept or Kept()
+    folding = _Folding(kept or Kept())
     for entry in entries:
-        kept = _folded(kept, entry)
-    return kept
+        folding.take(entry)
+    return folding.kept()
 
 
-def _folded(kept: Kept, entry: Entry) -> Kept:
-    host = entry.host
-    match entry.kind:
-        case EntryKind.APPROVED:
-            made = Approval(host, _rows(entry.detail.get("rows")), entry.actor, entry.at)
-            return evolve(kept, approvals=(*_others(kept, host), made))
-        case EntryKind.WITHDRAWN:
-            return evolve(kept, approvals=_others(kept, host))
-        case EntryKind.LABELLED:
-            label, note = str(entry.detail.get("label", "")), str(entry.detail.get("note", ""))
-            made_note = Note(label, note, entry.actor, entry.at)
-            return evolve(kept, notes=_with(kept.notes, host, made_note if label or note else None))
-        case EntryKind.PLACED:
-            provider = str(entry.detail.get("provider", ""))
-            return evolve(kept, placed=_with(kept.placed, host, provider or None))
-        case EntryKind.DRAINED | EntryKind.UNDRAINED:
-            return evolve(kept, labels=_drained(kept.labels, entry))
-        case EntryKind.RETIRED:
-            retired = kept.labels.retired_hosts | {host}
-            return evolve(kept, labels=evolve(kept.labels, retired_hosts=retired))
-        case EntryKind.UNRETIRED:
-            retired = kept.labels.retired_hosts - {host}
-            return evolve(kept, labels=evolve(kept.labels, retired_hosts=retired))
-        case _:
-            return kept
+class _Folding:
+    """What is kept, while entries are folded in: copied once, not per entry."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._approvals = {each.host: each for each in kept.approvals}
+        self._notes = dict(kept.notes)
+        self._placed = dict(kept.placed)
+        self._drained_hosts = set(kept.labels.drained_hosts)
+        self._drained_keys = set(kept.labels.drained_keys)
+        self._retired_hosts = set(kept.labels.retired_hosts)
+
+    def kept(self) -> Kept:
+        labels = Labels(
+            frozenset(self._drained_hosts),
+            frozenset(self._drained_keys),
+            frozenset(self._retired_hosts),
+        )
+        return Kept(tuple(self._approvals.values()), labels, self._notes, self._placed)
+
+    def take(self, entry: Entry) -> None:
+        match entry.kind:
+            case EntryKind.APPROVED:
+                rows = _rows(entry.detail.get("rows"))
+                approval = Approval(entry.host, rows, entry.actor, entry.at)
+                _put(self._approvals, entry.host, approval)
+            case EntryKind.WITHDRAWN:
+                _put(self._approvals, entry.host, None)
+            case EntryKind.LABELLED:
+                _put(self._notes, entry.host, _note(entry))
+            case EntryKind.PLACED:
+                _put(self._placed, entry.host, str(entry.detail.get("provider", "")) or None)
+            case EntryKind.DRAINED | EntryKind.UNDRAINED:
+                self._drain(entry, on=entry.kind is EntryKind.DRAINED)
+            case EntryKind.RETIRED:
+                self._retired_hosts.add(entry.host)
+            case EntryKind.UNRETIRED:
+                self._retired_hosts.discard(entry.host)
+            case _:
+                pass
+
+    def _drain(self, entry: Entry, *, on: bool) -> None:
+        if entry.key is not None:
+            (self._drained_keys.add if on else self._drained_keys.discard)(entry.key)
+        else:
+            (self._drained_hosts.add if on else self._drained_hosts.discard)(entry.host)
 
 
-def _others(kept: Kept, host: str) -> tuple[Approval, ...]:
-    return tuple(each for each in kept.approvals if each.host != host)
+def _put(mapping: dict[str, T], name: str, value: T | None) -> None:
+    mapping.pop(name, None)
+    if value is not None:
+        mapping[name] = value
 
 
-def _with(mapping: Mapping[str, Any], name: str, value: object) -> dict[str, Any]:
-    others = {each: held for each, held in mapping.items() if each != name}
-    return others if value is None else {**others, name: value}
-
-
-def _drained(labels: Labels, entry: Entry) -> Labels:
-    on = entry.kind is EntryKind.DRAINED
-    if entry.key is not None:
-        keys, one = labels.drained_keys, {entry.key}
-        return evolve(labels, drained_keys=keys | one if on else keys - one)
-    hosts, host = labels.drained_hosts, {entry.host}
-    return evolve(labels, drained_hosts=hosts | host if on else hosts - host)
+def _note(entry: Entry) -> Note | None:
+    label, note = str(entry.detail.get("label", "")), str(entry.detail.get("note", ""))
+    return Note(label, note, entry.actor, entry.at) if label or note else None
 
 
 def _rows(said: object) -> tuple[HostRow, ...]:

@@ -22,8 +22,9 @@ from llmao_core.snapshots import Snapshots, SourceState
 
 from .board import Board, Concluded
 from .clock import Clock, wait_for_any
+from .journal_record import Pass
 from .ledger import placements
-from .store import Store, Transition
+from .store import Transition, Writes
 from .unexpected import log_unexpected
 
 TICK_S = 10.0
@@ -65,14 +66,21 @@ class Aims(Protocol):
         ...
 
 
+def unrecorded(_: Pass) -> None:
+    """Keep nothing of a pass."""
+
+
 class Loop:
-    """Runs passes. offload: runs a function elsewhere and waits for it."""
+    """Runs passes. offload: runs a function elsewhere and waits for it.
+
+    record: takes every pass for the journal, at once.
+    """
 
     def __init__(
         self,
         board: Board,
         clock: Clock,
-        store: Store,
+        store: Writes,
         reconcile: Reconcile,
         *,
         policy: Callable[[], Policy],
@@ -80,6 +88,7 @@ class Loop:
         readers: Readers,
         prober: Aims,
         offload: Offload = asyncio.to_thread,
+        record: Callable[[Pass], None] = unrecorded,
     ) -> None:
         self._board = board
         self._clock = clock
@@ -90,6 +99,7 @@ class Loop:
         self._readers = readers
         self._prober = prober
         self._offload = offload
+        self._record = record
         self._said: Mapping[str, Any] = {}
         self._stopping = asyncio.Event()
 
@@ -112,15 +122,17 @@ class Loop:
         """Run one pass and hand on what it came to."""
         board, now, started = self._board, self._clock.now(), self._clock.monotonic()
         revision, snapshots = board.revision, board.snapshots()
+        remembered, policy = board.history, self._policy()
         try:
             view, plan, history = await self._offload(
-                uncollected, self._reconcile, snapshots, board.history, self._policy(), now
+                uncollected, self._reconcile, snapshots, remembered, policy, now
             )
         except Exception as error:
             self._failed(error, revision, now)
             return
         before = board.view()
         board.conclude(Concluded(view, plan, revision), history)
+        self._record(Pass(now, snapshots, policy, remembered, view, plan, history))
         self._prober.aim(view.targets)
         self._readers.follow(plan)
         if not self._stopping.is_set():
@@ -157,9 +169,11 @@ class Loop:
             if moved := transitions(before, view, now):
                 await self._store.moved(moved)
         except Exception as error:
+            self._board.counts.store_failures.inc()
             log_unexpected("store", error)
 
     def _log(self, view: View, plan: Plan, seconds: float) -> None:
+        self._board.counts.passes.observe(seconds)
         said = summary(view, plan)
         say = log.info if said != self._said else log.debug
         self._said = said

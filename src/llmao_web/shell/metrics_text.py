@@ -22,9 +22,11 @@ _KV_USAGE = "vllm:kv_cache_usage_perc"
 _RUNNING = "vllm:num_requests_running"
 _WAITING = "vllm:num_requests_waiting"
 _FIRST_TOKENS = "vllm:time_to_first_token_seconds_count"
+_FIRST_WAITS = "vllm:time_to_first_token_seconds_sum"
 _CACHE = "vllm:cache_config_info"
 _NAMES = (
-    _GENERATED, _PROMPT, _FINISHED, _KV_USAGE, _RUNNING, _WAITING, _FIRST_TOKENS, _CACHE,
+    _GENERATED, _PROMPT, _FINISHED, _KV_USAGE, _RUNNING, _WAITING, _FIRST_TOKENS, _FIRST_WAITS,
+    _CACHE,
 )  # fmt: skip
 _NEEDED = (_GENERATED, _RUNNING, _WAITING)
 
@@ -44,7 +46,7 @@ def read_counters(text: str) -> Counters | None:
     if any(name not in values for name in _NEEDED):
         return None
     usages = values.get(_KV_USAGE, [0.0])
-    first_tokens = values.get(_FIRST_TOKENS)
+    first_tokens, first_token_s = values.get(_FIRST_TOKENS), values.get(_FIRST_WAITS)
     return Counters(
         generated=sum(values[_GENERATED]),
         prompt=sum(values.get(_PROMPT, ())),
@@ -54,6 +56,7 @@ def read_counters(text: str) -> Counters | None:
         waiting=sum(values[_WAITING]),
         first_tokens=sum(first_tokens) if first_tokens else None,
         kv_tokens=_kv_tokens(sample.labels for sample in samples if sample.name == _CACHE),
+        first_token_s=sum(first_token_s) if first_token_s else None,
     )
 
 

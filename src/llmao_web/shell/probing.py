@@ -6,6 +6,8 @@ Rule of this file: a prober that fails is started again; no probes are no news, 
 import asyncio
 from collections.abc import Callable
 
+import httpx
+
 from llmao_core.config import Config
 from llmao_core.probes import Probes
 from llmao_core.records import ProbeSpec
@@ -21,9 +23,16 @@ AGAIN_S = 1.0
 class Probing:
     """The prober for the configuration in force; replaced when its time limits change."""
 
-    def __init__(self, config: Config, clock: Clock, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        changed: Callable[[], None],
+        transport: Callable[[], httpx.AsyncBaseTransport] = new_transport,
+    ) -> None:
         self._clock = clock
         self._changed = changed
+        self._transport = transport
         self._specs: tuple[ProbeSpec, ...] = ()
         self._limits = _limits(config)
         self._prober = self._made()
@@ -63,7 +72,7 @@ class Probing:
                 await self._clock.sleep(AGAIN_S)
 
     def _made(self) -> Prober:
-        return Prober(self._clock, new_transport, self._changed, *self._limits)
+        return Prober(self._clock, self._transport, self._changed, *self._limits)
 
 
 def _limits(config: Config) -> tuple[float, float]:

@@ -67,8 +67,9 @@ class Runner:
         A read that began after `at` has granted it. Wishes alone never make reads follow each
         other faster than one a second.
         """
-        self._wish = at if at is not None and at > self._began else None
-        self._nudge.set()
+        before, self._wish = self._wish, at if at is not None and at > self._began else None
+        if before is not None or self._wish is not None:
+            self._nudge.set()
 
     def appoint(self, at: float) -> None:
         """Read once at `at`, whatever else is wished.

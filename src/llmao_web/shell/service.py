@@ -6,14 +6,16 @@ here, and one configuration is in force for all of them.
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import httpx
 import structlog
 
 from llmao_core.actions import Order
 from llmao_core.codec import Loaded
 from llmao_core.config import Config
+from llmao_core.errors import Trouble
 from llmao_core.hooks import FetchRequest
 from llmao_core.intended import build
 from llmao_core.plan import Policy
@@ -25,10 +27,17 @@ from .crew import Crew
 from .executor import Executor
 from .files import load_files
 from .host import PluginHost
-from .ledger import Kept
+from .journal import Journal
+from .journal_record import Pass
+from .leader import Alone, Lead, Leadership
+from .ledger import Entry
 from .loop import Loop, Offload, Reconcile
+from .office import Office
+from .operations import Operations
+from .probe_http import new_transport
 from .probing import Probing
 from .reload import PendingReload, Reloader
+from .sharing import Sharing
 from .sources import source
 from .store import Store
 
@@ -45,7 +54,8 @@ def read_config(config_path: Path, host: PluginHost) -> Loaded:
 class Service:
     """A running llmao without the web; the board is what the web looks at.
 
-    read: reads the configuration files again. may_write: whether this process leads.
+    read: reads the configuration files again. lead: who of several replicas writes.
+    transport: carries probes. journal: keeps every pass, when there is one.
     """
 
     def __init__(
@@ -56,50 +66,64 @@ class Service:
         store: Store,
         *,
         read: Callable[[], Config],
-        may_write: Callable[[], bool] = lambda: True,
+        lead: Lead | None = None,
         reconcile: Reconcile = reconcile,
         offload: Offload = asyncio.to_thread,
+        transport: Callable[[], httpx.AsyncBaseTransport] = new_transport,
+        journal: Journal | None = None,
     ) -> None:
         self.board = Board(clock)
+        self._lead = lead or Alone()
+        self._lead.changed = self.board.changed
+        self._lead.took_over = self.board.wrote
         self._host = host
         self._clock = clock
-        self._store = store
+        self._journal = journal
+        self._journal_trouble: Trouble | None = None
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._reload = asyncio.Event()
         self._reloader = Reloader(
             config, self.board, clock, read=read, take=self._apply, offload=offload
         )
-        self._kept = Kept()
-        self._crew = Crew(host, self.board, clock)
-        self._probing = Probing(config, clock, self.board.changed)
+        self._sharing = Sharing(store, self.board, clock, lambda: self._intend(self.config))
+        self._operations = Operations(host, self.board, self._sharing.later, clock, self._lead)
+        self._crew = Crew(host, self.board, clock, self._operations.keep)
+        self._probing = Probing(config, clock, self.board.changed, transport)
         self.board.probes = self._probing.probes
         self._executor = Executor(
             host,
             self.board,
-            store,
+            self._sharing.later,
             clock,
             request=self._order_request,
             reread=self._crew.reread_deployments,
             poll_interval_s=lambda: self.config.litellm.poll_interval_s,
-            may_write=may_write,
+            lead=self._lead,
         )
         self._loop = Loop(
             self.board,
             clock,
-            store,
+            self._sharing.later,
             reconcile,
             policy=lambda: Policy.of(self.config.policy, self.config.brake),
             hands=self._executor,
             readers=self._crew,
             prober=self._probing,
             offload=offload,
+            record=self._recorded,
         )
+        self._reloading = asyncio.Lock()
+        self.office = self._office(store, lambda: offload(read))
 
     @property
     def config(self) -> Config:
         """Return the configuration in force."""
         return self._reloader.config
+
+    def leadership(self) -> Leadership:
+        """Return which replica writes to LiteLLM."""
+        return self._lead.leadership()
 
     @property
     def pending_reload(self) -> PendingReload | None:
@@ -109,6 +133,10 @@ class Service:
     def confirm_reload(self) -> bool:
         """Put in force what waits for a confirmation; tell whether something did."""
         return self._reloader.confirm()
+
+    async def keep(self, *entries: Entry) -> None:
+        """Keep what somebody decided and apply it at once; StoreError: it is neither."""
+        await self._sharing.keep(*entries)
 
     def reload(self) -> None:
         """Have the configuration files read again, soon."""
@@ -127,20 +155,30 @@ class Service:
         loop.add_signal_handler(signal.SIGTERM, self.stop)
         loop.add_signal_handler(signal.SIGINT, self.stop)
 
+    async def start(self) -> None:
+        """Learn from the store what was decided, so that boxes can be answered; then `run`.
+
+        StoreError: without it nothing may be concluded.
+        """
+        if self.board.intended() is None:
+            await self._sharing.start()
+            self._apply(self.config)
+
     async def run(self) -> None:
         """Run until stopped, then let the write under way finish."""
-        self._kept = await self._store.kept()
-        self.board.place(self._kept.placed)
-        self._apply(self.config)
+        await self.start()
         try:
             async with asyncio.TaskGroup() as group:
                 reading = [
                     group.create_task(self._crew.run()),
                     group.create_task(self._probing.run()),
                     group.create_task(self._reloads()),
+                    group.create_task(self._operations.run()),
                 ]
+                sharing = group.create_task(self._sharing.run())
                 passes = group.create_task(self._loop.run())
                 writing = group.create_task(self._executor.run())
+                leading = group.create_task(self._lead.run())
                 await self._stopping.wait()
                 log.info("stopping")
                 self._loop.stop()
@@ -148,7 +186,10 @@ class Service:
                 for task in reading:
                     task.cancel()
                 await self._until_written(writing)
+                leading.cancel()
                 passes.cancel()
+                self._sharing.stop()
+                await sharing
         finally:
             await self._host.aclose()
         log.info("stopped")
@@ -169,12 +210,45 @@ class Service:
         while True:
             await self._reload.wait()
             self._reload.clear()
-            await self._reloader.reload()
+            await self._reloaded()
+
+    async def _reloaded(self) -> bool:
+        # One at a time: an older read must not be put in force after a newer one.
+        async with self._reloading:
+            return await self._reloader.reload()
 
     def _apply(self, config: Config) -> None:
-        self.board.intend(build(config, self._kept.approvals, self._kept.labels))
+        self._intend(config)
         self._crew.apply(config)
         self._probing.apply(config)
+        self._operations.apply(config)
+
+    def _intend(self, config: Config) -> None:
+        kept = self._sharing.kept
+        self.board.intend(build(config, kept.approvals, kept.labels))
+
+    def _recorded(self, one: Pass) -> None:
+        """Hand a pass to the journal, and say when that is not kept, or is again."""
+        if self._journal is None:
+            return
+        self._journal.take(one)
+        self.board.counts.journal_dropped.set(self._journal.dropped)
+        if (trouble := self._journal.trouble) != self._journal_trouble:
+            self._journal_trouble = trouble
+            self.board.warn("journal", trouble)
+
+    def _office(self, store: Store, read: Callable[[], Awaitable[Config]]) -> Office:
+        return Office(
+            self.board,
+            store,
+            self._clock,
+            self._reloader,
+            keep=self.keep,
+            kept=lambda: self._sharing.kept,
+            reload=self._reloaded,
+            read=read,
+            ask=self._crew.check,
+        )
 
     def _order_request(self, order: Order) -> FetchRequest:
         """Return what an order is carried out with: what the executor's source is read with."""

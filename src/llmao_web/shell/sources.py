@@ -45,7 +45,8 @@ def source(config: Config, card: SourceCard) -> Source | None:
             section={"deployment_defaults": dict(litellm.deployment_defaults)},
             timeout_s=litellm.request_timeout_s,
         )
-        return Source(card, config.fleet.skew_interval_s, request)
+        slow = card.kind is SourceKind.ACCESS
+        return Source(card, card.interval_s if slow else config.fleet.skew_interval_s, request)
     provider = next((each for each in config.gpu_providers if each.name == card.name), None)
     return _listing(card, provider) if provider and provider.api_key else None
 

@@ -9,14 +9,27 @@ from typing import Protocol
 
 from attrs import evolve, frozen
 
+from llmao_core.errors import LlmaoError
 from llmao_core.keys import Key
 from llmao_core.protocol import BoxEvent, Fetch
 from llmao_core.snapshots import Request
 
-from .ledger import Entry, EntryKind, Kept, Numbered, fold
+from .ledger import FOLDED, Entry, EntryKind, Kept, Numbered, fold
 
 ENTRIES_KEPT = 10_000
 SHARED_KEPT = 2_000
+
+
+class StoreError(LlmaoError):
+    """The store cannot be read or written; the message says what to do and holds no secret.
+
+    After a write that failed, what was to be kept is not kept; only when the store did not
+    answer in time may it be.
+    """
+
+
+class NotKept(StoreError):
+    """What was handed in can never be kept: it is too long, or makes no sense."""
 
 
 @frozen
@@ -87,15 +100,27 @@ class Wanted:
         )
 
 
-class Store(Protocol):
+class Writes(Protocol):
+    """Where goes what llmao itself did."""
+
+    async def append(self, *entries: Entry) -> None:
+        """Keep entries, all or none, in this order."""
+        ...
+
+    async def moved(self, transitions: Iterable[Transition]) -> None:
+        """Keep changes of lifecycles."""
+        ...
+
+    async def sample(self, samples: Iterable[Sample]) -> None:
+        """Keep one minute's samples."""
+        ...
+
+
+class Store(Writes, Protocol):
     """What the shell keeps; every call may wait for a disk or a network, and may fail."""
 
     async def kept(self) -> Kept:
         """Return what all entries add up to."""
-        ...
-
-    async def append(self, *entries: Entry) -> None:
-        """Keep entries, all or none, in this order."""
         ...
 
     async def entries(self, wanted: Wanted) -> Sequence[Numbered]:
@@ -106,16 +131,8 @@ class Store(Protocol):
         """Return the number of the newest entry that changes what is kept, 0 for none."""
         ...
 
-    async def moved(self, transitions: Iterable[Transition]) -> None:
-        """Keep changes of lifecycles."""
-        ...
-
     async def transitions(self, key: Key | None = None, limit: int = 100) -> Sequence[Transition]:
         """Return changes of lifecycles, newest first."""
-        ...
-
-    async def sample(self, samples: Iterable[Sample]) -> None:
-        """Keep one minute's samples."""
         ...
 
     async def capacity(self, key: Key, since: float) -> Sequence[Sample]:
@@ -134,24 +151,30 @@ class Store(Protocol):
         """Return what hosts fetched, by normalised name, over restarts."""
         ...
 
+    async def tidy(self, now: float) -> None:
+        """Drop what is older than it is kept; what the fold rests on stays. Call it hourly."""
+        ...
+
     async def aclose(self) -> None:
         """Let go of files and connections."""
         ...
 
 
 class MemoryStore:
-    """A store that forgets with its process; keeps the newest of each log."""
+    """A store that forgets with its process; keeps the newest of each log.
 
-    def __init__(self, *entries: Entry) -> None:
+    kept: what earlier entries, which it does not have, added up to.
+    """
+
+    def __init__(self, *entries: Entry, kept: Kept | None = None) -> None:
         self.log: deque[Numbered] = deque(maxlen=ENTRIES_KEPT)
         self.moves: deque[Transition] = deque(maxlen=ENTRIES_KEPT)
         self._samples: dict[Key, deque[Sample]] = {}
         self._fetches: dict[str, Fetches] = {}
-        self._kept = Kept()
+        self._kept = kept or Kept()
         self._number = 0
         self._newest = 0
-        for entry in entries:
-            self._append(entry)
+        self._append(entries)
 
     async def kept(self) -> Kept:
         """Return what all entries add up to."""
@@ -159,15 +182,15 @@ class MemoryStore:
 
     async def append(self, *entries: Entry) -> None:
         """Keep entries."""
-        for entry in entries:
-            self._append(entry)
+        self._append(entries)
 
-    def _append(self, entry: Entry) -> None:
-        self._number += 1
-        self.log.append(Numbered(self._number, entry))
-        after = fold((entry,), self._kept)
-        if after is not self._kept:
-            self._kept, self._newest = after, self._number
+    def _append(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self._number += 1
+            self.log.append(Numbered(self._number, entry))
+            if entry.kind in FOLDED:
+                self._newest = self._number
+        self._kept = fold(entries, self._kept)
 
     async def entries(self, wanted: Wanted) -> Sequence[Numbered]:
         """Return entries, newest first."""
@@ -207,6 +230,9 @@ class MemoryStore:
     async def fetches(self) -> Mapping[str, Fetches]:
         """Return what hosts fetched."""
         return dict(self._fetches)
+
+    async def tidy(self, now: float) -> None:
+        """Do nothing: each log is as long as it may be."""
 
     async def aclose(self) -> None:
         """Do nothing."""

@@ -1,0 +1,230 @@
+"""What is paid for and serves nobody: boxes that idle, ended or have no host; hosts without a box.
+
+Rule of this file: only fresh listings speak; what cannot be seen neither begins nor ends idleness.
+A figure is what a provider lists, from when llmao first saw the box idle; an unknown price is
+never 0.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from .draft import Draft
+from .facts import Gate
+from .history import HostHistory, Idle
+from .placement import UNLISTED_PASSES, Found, Places
+from .records import AttentionItem, ItemKind, Lifecycle
+from .scene import Scene
+from .snapshots import BoxStatus
+from .waiting import item
+
+IDLE_S = 3600.0
+_HOUR_S = 3600.0
+_SHOWN_WHOLE = 0.1
+
+
+class Box(NamedTuple):
+    """One instance of a fresh listing. names: what hosts call it, or its own where none does."""
+
+    found: Found
+    names: tuple[str, ...]
+    named: bool
+
+    @property
+    def id(self) -> tuple[str, str]:
+        return (self.found.provider, self.found.instance.id)
+
+
+# ---- since when
+
+
+def boxes(places: Places) -> tuple[Box, ...]:
+    """Return every listed instance that is one host's or nobody's."""
+    named: dict[tuple[str, str], Box] = {}
+    for name, place in places.hosts.items():
+        if (found := place.found) is not None:
+            one = (found.provider, found.instance.id)
+            before = named[one].names if one in named else ()
+            named[one] = Box(found, (*before, name), named=True)
+    return (*named.values(), *(Box(found, _own(found), named=False) for found in places.spare))
+
+
+def _own(found: Found) -> tuple[str, ...]:
+    instance = found.instance
+    every = (*instance.names, instance.id.lower(), *instance.addresses)
+    return tuple(dict.fromkeys(every))
+
+
+def fold_idle(
+    old: Mapping[tuple[str, str], Idle],
+    listed: Iterable[Box],
+    drafts: Iterable[Draft],
+    scene: Scene,
+) -> Mapping[tuple[str, str], Idle]:
+    """Return since when each instance has served nobody; one that a listing omits is kept a while.
+
+    listed: the boxes of fresh listings. Without the deployments nobody knows who serves.
+    """
+    if not scene.listings or scene.deployments is None:
+        return {one: known for one, known in old.items() if one[0] in scene.intervals}
+    serving, left, idle = _serving(drafts), dict(old), {}
+    for box in listed:
+        known = left.pop(box.id, None)
+        if not serving.isdisjoint(box.names):
+            continue
+        taken_at = scene.listings[box.found.provider].taken_at
+        if known is None:
+            idle[box.id] = Idle(scene.now, taken_at)
+        else:
+            idle[box.id] = known if known.listed == taken_at else Idle(known.since, taken_at)
+    idle |= {one: known for one, known in left.items() if _kept(one[0], known, scene)}
+    return old if idle == old else idle
+
+
+def _kept(provider: str, known: Idle, scene: Scene) -> bool:
+    snapshot = scene.listings.get(provider)
+    if snapshot is None:
+        return provider in scene.intervals
+    gap_s = snapshot.taken_at - known.listed
+    return gap_s < UNLISTED_PASSES * (scene.intervals.get(provider) or 0.0) or gap_s <= 0
+
+
+def _serving(drafts: Iterable[Draft]) -> set[str]:
+    """Return the hosts that serve callers: Healthy, in LiteLLM, and not drained."""
+    return {
+        draft.entry.deployment.host
+        for draft in drafts
+        if draft.life is Lifecycle.HEALTHY
+        and draft.entry.rows
+        and draft.entry.deployment is not None
+        and draft.facts.gate is not Gate.LEAVING
+    }
+
+
+# ---- what to say of it
+
+
+def money_items(
+    places: Places, idle: Mapping[tuple[str, str], Idle], drafts: Iterable[Draft], scene: Scene
+) -> Iterator[AttentionItem]:
+    """Yield an item for each box that costs money and serves nobody; none for a retired one."""
+    retired = scene.intended.labels.retired_hosts
+    found = [
+        box
+        for box in (boxes(places) if idle else ())
+        if box.id in idle and retired.isdisjoint((*box.names, *_own(box.found)))
+    ]
+    servers = _servers({name for box in found for name in box.names}, drafts) if found else {}
+    asking = {one.host for one in scene.protocol.unknown}
+    for box in found:
+        idle_s = scene.now - idle[box.id].since
+        meant = box.named or any(name in servers for name in box.names)
+        if box.found.instance.status is BoxStatus.DOWN:
+            if box.found.instance.price_per_hour:
+                yield _down(box, idle_s)
+        elif meant and idle_s >= IDLE_S:
+            yield _idle(box, idle_s, servers, scene)
+        elif not meant and asking.isdisjoint(box.names):
+            yield _unnamed(box, idle_s)
+
+
+def _servers(hosts: Collection[str], drafts: Iterable[Draft]) -> Mapping[str, list[Draft]]:
+    """Return the servers that are, or should be, on these hosts."""
+    servers: dict[str, list[Draft]] = defaultdict(list)
+    for draft in drafts:
+        deployment = draft.entry.deployment
+        if deployment is not None and deployment.host in hosts:
+            servers[deployment.host].append(draft)
+    return servers
+
+
+def _down(box: Box, idle_s: float) -> AttentionItem:
+    instance = box.found.instance
+    status = instance.raw_status or instance.status.value
+    sentence = f"{box.names[0]} is {status} and {box.found.provider} still lists it at {_cost(box)}"
+    remedy = "End its rental, or start it again."
+    return _item(ItemKind.DOWN_AND_BILLED, box, f"{sentence}{_so_far(box, idle_s)}. {remedy}")
+
+
+def _idle(
+    box: Box, idle_s: float, servers: Mapping[str, list[Draft]], scene: Scene
+) -> AttentionItem:
+    drained = any(one in scene.intended.labels.drained_hosts for one in box.names)
+    does = "is drained, has served" if drained else "has served"
+    remedy = "Undrain it, or end its rental." if drained else "Make it serve, or end its rental."
+    sentence = f"{box.names[0]} {does} nothing for {_hours(idle_s)} h and costs {_cost(box)}"
+    lines = [_line(draft) for name in box.names for draft in servers.get(name, ())]
+    return _item(
+        ItemKind.SERVES_NOTHING, box, f"{sentence}{_so_far(box, idle_s)}. {remedy}", *lines
+    )
+
+
+def _line(draft: Draft) -> str:
+    routed = "in LiteLLM" if draft.entry.rows else "not in LiteLLM"
+    return f"{draft.entry.key}: {draft.life.value}, {routed}"
+
+
+def _unnamed(box: Box, idle_s: float) -> AttentionItem:
+    instance, name = box.found.instance, box.names[0]
+    label = "" if name == instance.id.lower() else f" ({name})"
+    so_far = _so_far(box, idle_s).replace(":", ",")
+    return _item(
+        ItemKind.UNNAMED_BOX,
+        box,
+        f"No host of fleet.hosts names {box.found.provider} instance {instance.id}{label}, which "
+        f"costs {_cost(box)}{so_far}. Add it there, or end its rental.",
+    )
+
+
+def _item(kind: ItemKind, box: Box, sentence: str, *evidence: str) -> AttentionItem:
+    provider, instance_id = box.id
+    place = f"{provider} instance {instance_id}"
+    subject = f"{provider}:{instance_id}"
+    return item(kind, sentence, subject, host=box.names[0], evidence=(place, *evidence))
+
+
+def _hours(seconds: float) -> int:
+    return math.floor(seconds / _HOUR_S)
+
+
+def _cost(box: Box) -> str:
+    price = box.found.instance.price_per_hour
+    if price is None:
+        return "what no listing says"
+    return f"{price:.{2 if price >= _SHOWN_WHOLE else 3}f} $/h"
+
+
+def _so_far(box: Box, idle_s: float) -> str:
+    """Return what the whole hours have come to, "" before the first."""
+    price, hours = box.found.instance.price_per_hour, _hours(idle_s)
+    return f": {hours * price:.2f} $ so far" if price and hours else ""
+
+
+# ---- hosts without a box
+
+
+def no_instance(
+    places: Places, hosts: Mapping[str, HostHistory], scene: Scene
+) -> Iterator[AttentionItem]:
+    """Yield an item for each host that every listing has been read for and none ever named."""
+    if not scene.all_listed:
+        return
+    providers = " or ".join(sorted(scene.listings))
+    for host in scene.intended.hosts.values():
+        if host.own or host.name in scene.intended.labels.retired_hosts:
+            continue
+        if any(_placed(name, places, hosts, scene) for name in (host.name, *host.was)):
+            continue
+        yield item(
+            ItemKind.NO_INSTANCE,
+            f"No instance of {providers} answers to {host.name}: correct its name in fleet.hosts, "
+            "remove it, or mark it `own: true`.",
+            host.name,
+            host=host.name,
+        )
+
+
+def _placed(name: str, places: Places, hosts: Mapping[str, HostHistory], scene: Scene) -> bool:
+    known = hosts.get(name)
+    return bool(known and known.provider) or places.of(name).named or name in scene.placed

@@ -1,0 +1,1 @@
+"""Sign-in: who asks, and what they may see."""

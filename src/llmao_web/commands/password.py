@@ -1,0 +1,27 @@
+"""`llmao hash-password`: what stands in `auth.admins` in the place of a password.
+
+Rule of this file: the password is read twice without being shown, and kept nowhere.
+"""
+
+import sys
+
+import click
+
+SHORTEST = 12
+
+
+@click.command("hash-password")
+def hash_password() -> None:
+    """Ask for a password twice and print its argon2 hash for auth.admins.
+
+    In a pipe, the password is the first line of standard input.
+    """
+    from llmao_web.auth.passwords import LONGEST_PASSWORD, hashed
+
+    if sys.stdin.isatty():
+        password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        password = sys.stdin.readline().rstrip("\r\n")
+    if not SHORTEST <= len(password) <= LONGEST_PASSWORD:
+        raise click.UsageError(f"A password has {SHORTEST} to {LONGEST_PASSWORD} characters.")
+    click.echo(hashed(password))

@@ -1,0 +1,152 @@
+"""`llmao status`: how a running llmao is doing, asked through its API.
+
+Rule of this file: it asks and changes nothing; a token goes to the configured address, or to the
+one it was given for, and never in clear over a network.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+from attrs import field, frozen
+
+from llmao_core.config import Config
+from llmao_core.errors import LlmaoError
+from llmao_core.secret import Secret
+from llmao_core.urls import is_loopback, url_trouble
+
+from .common import config_option, json_option, loaded, plugins
+from .printing import clean, print_table
+
+TOKEN = "LLMAO_TOKEN"  # noqa: S105 the name of a variable
+_PATH = "/api/v1/view"
+_TIMEOUT_S = 15.0
+_SAID = {
+    401: f"llmao does not know this token. Set {TOKEN} to one of api_tokens.",
+    403: "llmao does not let this token see that. Give it the role admin in api_tokens.",
+    503: "llmao has not finished its first pass yet. Ask again in a moment.",
+}
+
+
+@frozen
+class Place:
+    """Where llmao runs, and what to show there. token: None where none is needed."""
+
+    url: str
+    token: Secret | None = field(default=None, repr=False)
+
+
+@click.command()
+@config_option
+@json_option
+@click.option("--url", metavar="URL", help="Where llmao runs, instead of server.public_url.")
+@click.pass_context
+def status(ctx: click.Context, config_path: Path, as_json: bool, url: str | None) -> None:
+    """Ask a running llmao how it is doing.
+
+    The token is $LLMAO_TOKEN, else the first one of api_tokens in the configuration with the role
+    admin; none is needed in mode open on the same machine. Exit 0 when all is well, 2 when work
+    is needed, 1 when llmao does not answer.
+    """
+    view = ask(place_of(config_path, url))
+    if as_json:
+        click.echo(json.dumps(view, indent=2))
+    else:
+        show(view)
+    ctx.exit(2 if view["items"] else 0)
+
+
+def place_of(config_path: Path, url: str | None) -> Place:
+    """Return where to ask: the given URL, else what the configuration says."""
+    given = Secret(os.environ[TOKEN]) if os.environ.get(TOKEN) else None
+    if url is None:
+        config = loaded(config_path, plugins(), unset_env_warns=True).config
+        place = Place(_configured(config), given or _own_token(config))
+    else:
+        place = Place(url, given)
+    if trouble := url_trouble(place.url):
+        raise LlmaoError(f"llmao cannot be asked there. {trouble}")
+    parts = urlsplit(place.url)
+    if place.token and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        raise LlmaoError("The token would go over the network in clear. Give an https:// URL.")
+    return place
+
+
+def _configured(config: Config) -> str:
+    """Return the address of the configured llmao; loopback in mode open, which knows no other."""
+    server = config.server
+    if config.auth.mode != "open" and server.public_url:
+        return server.public_url
+    host = f"[{server.host}]" if ":" in server.host else server.host
+    return f"http://{host}:{server.port}"
+
+
+def _own_token(config: Config) -> Secret | None:
+    return next((each.token for each in config.api_tokens if each.role == "admin"), None)
+
+
+def ask(place: Place) -> Mapping[str, Any]:
+    """Return the view; LlmaoError says why there is none."""
+    import httpx
+
+    headers = {"authorization": f"Bearer {place.token.reveal()}"} if place.token else {}
+    try:
+        answer = httpx.get(place.url.rstrip("/") + _PATH, headers=headers, timeout=_TIMEOUT_S)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise LlmaoError(
+            f"llmao does not answer ({type(error).__name__}). Is it running?"
+        ) from None
+    if answer.status_code != 200:
+        raise LlmaoError(_SAID.get(answer.status_code, f"llmao answered {answer.status_code}."))
+    try:
+        view = answer.json()
+    except (ValueError, RecursionError):
+        view = None
+    if not _is_view(view):
+        raise LlmaoError("What answers there is not llmao, or another version of it.")
+    assert isinstance(view, Mapping)
+    return view
+
+
+def _is_view(view: object) -> bool:
+    """Tell whether an answer has every field that is shown."""
+    wanted = {
+        "models": ("name", "availability", "replicas", "context"),
+        "items": ("kind", "sentence"),
+        "sources": ("name", "state", "trouble"),
+    }
+    return isinstance(view, Mapping) and all(
+        isinstance(view.get(name), list)
+        and all(isinstance(each, Mapping) and set(fields) <= each.keys() for each in view[name])
+        for name, fields in wanted.items()
+    )
+
+
+def show(view: Mapping[str, Any]) -> None:
+    """Print a view for people."""
+    print_table(("MODEL", "STATUS", "REPLICAS", "CONTEXT"), map(_model_row, view["models"]))
+    for line in _lines(view):
+        click.echo(line)
+
+
+def _model_row(model: Mapping[str, Any]) -> tuple[object, ...]:
+    replicas = model["replicas"]
+    summary = replicas.get("summary", "") if isinstance(replicas, Mapping) else ""
+    context = "unknown" if model["context"] is None else model["context"]
+    return model["name"], model["availability"], summary, context
+
+
+def _lines(view: Mapping[str, Any]) -> Iterator[str]:
+    for source in view["sources"]:
+        if source["state"] not in ("fresh", "not configured"):
+            trouble = source["trouble"]
+            why = f": {trouble.get('message', '')}" if isinstance(trouble, Mapping) else ""
+            yield clean(f"source {source['name']} is {source['state']}{why}")
+    for item in view["items"]:
+        yield clean(f"! {item['sentence']}")
+    number = len(view["items"])
+    yield f"Work needed: {number}." if number else "Nothing needs you."

@@ -1,0 +1,162 @@
+"""The page `/admin`: who wants in, what waits, what is in force, and what was done by whom.
+
+Rule of this file: it collects what others concluded and kept. What is suggested is only a choice
+already made in a form, and nothing happens before it is sent.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+from litestar import Response, get
+from litestar.handlers import HTTPRouteHandler
+
+from llmao_core.actions import ActionKind
+from llmao_core.errors import LlmaoError
+from llmao_core.intended import Intended
+from llmao_core.plan import DEFAULT_POLICY, Action, Plan, Policy
+from llmao_core.records import LitellmSignal, Record, View
+from llmao_web.box_files import read_box_file
+from llmao_web.desk import Desk, Office
+from llmao_web.shell.archive import digest_of
+from llmao_web.shell.ledger import Numbered
+from llmao_web.shell.store import Wanted
+
+from .approving import Approving, approving
+from .forms import AnyRequest, Form, fields_of
+from .hosts_lines import hosts_lines
+from .log import line
+from .names import element, page_of
+from .render import Renderer
+from .work import Button, releasable, run_button
+
+ACTIONS_SHOWN = 100
+CHECKS_SHOWN = 25
+RECENT = 10
+
+
+@frozen
+class Planned:
+    """One action of the plan with its buttons and the address of its deployment."""
+
+    id: str
+    action: Action
+    page: str
+    buttons: tuple[Button, ...]
+
+
+@frozen
+class Ruled:
+    """What the policy says of one kind of action. own: the configuration says so, not llmao."""
+
+    kind: str
+    policy: str
+    own: bool
+
+
+@frozen
+class Checkable:
+    """One deployment that LiteLLM can be asked about."""
+
+    id: str
+    record: Record
+    page: str
+
+
+def admin_page(desk: Desk, office: Office, renderer: Renderer, fleet: str) -> HTTPRouteHandler:
+    """Return the handler of `/admin`: what it shows is gathered, then rendered in a thread."""
+    installer = read_box_file("install_set.py").sha256
+
+    @get("/admin")
+    async def admin(request: AnyRequest) -> Response[str]:
+        asked = fields_of(request.url.query)
+        trouble, recent = "", list[Numbered]()
+        try:
+            recent = list(await office.entries(Wanted(limit=RECENT)))
+        except LlmaoError as error:
+            trouble = str(error)
+        context = {
+            **_admin(desk, office, asked, fleet),
+            "installer": installer,
+            "trouble": trouble,
+            "recent": [line(each) for each in recent],
+        }
+        return await asyncio.to_thread(
+            lambda: renderer.page("admin.html.j2", context, request=request)
+        )
+
+    return admin
+
+
+def _admin(desk: Desk, office: Office, asked: Form, fleet: str) -> dict[str, Any]:
+    view, plan, intended = desk.view(), desk.plan(), desk.intended()
+    choosing: Approving | None = None
+    if intended is not None and asked.all("host"):
+        choosing = approving(intended, view, office, asked)
+    dropped = office.dropped()
+    return {
+        "view": view,
+        "untried": desk.ready()[1],
+        "unknown": office.unknown(),
+        "choosing": choosing,
+        "lines": hosts_lines(_unpasted(office, intended)),
+        "planned": _planned(plan, fleet),
+        "plan_size": len(plan.actions) if plan else 0,
+        "braked": sum(action.hold.name == "BRAKE" for action in plan.actions) if plan else 0,
+        "policy": _policy(intended),
+        "brake": intended.config.brake if intended else None,
+        "notes": sorted(office.notes().items()),
+        "reboots": sorted(office.reboots().items()),
+        "dropped": dropped,
+        "dropped_digest": digest_of(dropped),
+        "config_item": _config_item(view),
+        "checked": office.checked(),
+        "checks": _checks(view, fleet),
+    }
+
+
+def _unpasted(office: Office, intended: Intended | None) -> list[Any]:
+    """Return the approvals that config.yaml does not hold yet."""
+    names = intended.approved if intended else frozenset()
+    return [each for each in office.approvals() if each.host in names]
+
+
+def _planned(plan: Plan | None, fleet: str) -> list[Planned]:
+    actions = sorted(plan.actions, key=lambda action: action.runs) if plan else []
+    return [
+        Planned(
+            element("a", f"{action.kind.value} {action.key}"),
+            action,
+            page_of(fleet, action.key),
+            (run_button(action),) if releasable(action) else (),
+        )
+        for action in actions[:ACTIONS_SHOWN]
+    ]
+
+
+def _policy(intended: Intended | None) -> list[Ruled]:
+    config = intended.config if intended else None
+    own = config.policy if config else {}
+    policy = Policy.of(own, config.brake) if config else Policy(DEFAULT_POLICY)
+    return [Ruled(kind.value, policy.kinds[kind], kind.value in own) for kind in ActionKind]
+
+
+def _config_item(view: View | None) -> Sequence[str]:
+    """Return what is wrong with the configuration that was read last, one line each."""
+    troubles = [each.trouble for each in view.sources if each.name == "intended"] if view else []
+    return [line for trouble in troubles if trouble for line in trouble.message.split("\n")]
+
+
+_UNSURE = {LitellmSignal.DOWN: 0, LitellmSignal.UNKNOWN: 1, LitellmSignal.UP: 2}
+
+
+def _checks(view: View | None, fleet: str) -> list[Checkable]:
+    """Return what is in LiteLLM, those it finds down or does not know first."""
+    routed = [record for record in view.records if record.row is not None] if view else []
+    routed.sort(key=lambda record: (_UNSURE[record.litellm], str(record.key)))
+    return [
+        Checkable(record.row.id, record, page_of(fleet, record.key))
+        for record in routed[:CHECKS_SHOWN]
+        if record.row is not None
+    ]

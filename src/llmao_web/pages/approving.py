@@ -1,0 +1,178 @@
+"""The form that approves a host: what is known of it, what would fit, what was chosen.
+
+Rule of this file: a choice is read back from the address of the page, so that fit can be seen
+before anything is sent; a choice that is nonsense is shown as chosen and refused when sent.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from attrs import evolve, frozen
+
+from llmao_core.config import HostRow, Model, Recipe
+from llmao_core.fit import Fit, Need, Room, fit, need, suggest
+from llmao_core.intended import Approval, Intended
+from llmao_core.records import View
+from llmao_core.snapshots import Instance, UnknownHost
+from llmao_web.desk import Office
+from llmao_web.shell.asking import Refusal, checked_host, checked_rows, process_name
+
+from .boxes import listed_as
+from .forms import BETWEEN, Form, rows_of
+
+
+@frozen
+class Option:
+    """One model, or one of its variants, that a row may name."""
+
+    value: str
+    label: str
+    need: Need
+    alone: Fit
+
+
+@frozen
+class Slot:
+    """One row of the form. port, name: as they stand in it."""
+
+    chosen: str
+    port: str
+    name: str
+
+
+@frozen
+class Approving:
+    """The form of one host. trouble: why it cannot be approved as chosen, "" for nothing.
+
+    suggested: the choice is llmao's own. together: how the chosen rows fit.
+    """
+
+    host: str
+    trouble: str
+    asked: UnknownHost | None
+    instance: Instance | None
+    provider: str
+    room: Room
+    options: tuple[Option, ...]
+    slots: tuple[Slot, ...]
+    rows: tuple[HostRow, ...]
+    together: Fit
+    suggested: bool
+    approved: Approval | None
+
+
+def approving(intended: Intended, view: View | None, office: Office, asked: Form) -> Approving:
+    """Return the form for a host, with the rows chosen so far or suggested."""
+    host, trouble = _host(asked.all("host")[-1])
+    instance, provider = listed_as(office.listings(), host)
+    room = _room(instance)
+    models = [model for model in intended.config.models if model.recipe]
+    ports = intended.config.fleet.listen_ports
+    approved = next((each for each in office.approvals() if each.host == host), None)
+    suggested = False
+    rows, bad = _chosen(asked)
+    if not asked.all("model"):
+        rows = approved.rows if approved else _named(suggest(_wanting(models, view), ports, room))
+        suggested = approved is None and bool(rows)
+    trouble = trouble or bad
+    if not trouble and rows:
+        trouble = _refused(intended, host, rows)
+    return Approving(
+        host=host,
+        trouble=trouble,
+        asked=next((each for each in office.unknown() if each.host == host), None),
+        instance=instance,
+        provider=provider,
+        room=room,
+        options=tuple(_options(models, room)),
+        slots=tuple(_slots(rows, ports)),
+        rows=rows,
+        together=fit(_recipes(models, rows), room),
+        suggested=suggested,
+        approved=approved,
+    )
+
+
+def _host(given: str) -> tuple[str, str]:
+    try:
+        return checked_host(given), ""
+    except Refusal as refusal:
+        return given[:253], str(refusal)
+
+
+def _chosen(asked: Form) -> tuple[tuple[HostRow, ...], str]:
+    try:
+        return rows_of(asked), ""
+    except Refusal as refusal:
+        return (), str(refusal)
+
+
+def _named(rows: Iterable[HostRow]) -> tuple[HostRow, ...]:
+    """Return rows whose process names can be: a name of a model may hold anything."""
+    made: list[HostRow] = []
+    for row in rows:
+        name = process_name(row.model, [each.name for each in made])
+        made.append(evolve(row, name=name))
+    return tuple(made)
+
+
+def _refused(intended: Intended, host: str, rows: Sequence[HostRow]) -> str:
+    try:
+        checked_rows(intended.config, host, rows)
+    except Refusal as refusal:
+        return str(refusal)
+    return ""
+
+
+def _room(instance: Instance | None) -> Room:
+    if instance is None:
+        return Room()
+    return Room(max(instance.gpu_count, 1), instance.gpu_memory_gb, instance.disk_gb)
+
+
+def _wanting(models: Iterable[Model], view: View | None) -> list[Model]:
+    """Return models, those with the fewest healthy servers first, of these the largest."""
+    healthy = {each.name: each.healthy for each in view.models} if view else {}
+    return sorted(
+        models,
+        key=lambda model: (
+            healthy.get(model.model_name, 0),
+            -((model.recipe and need(model.recipe).gb) or 0.0),
+            model.model_name,
+        ),
+    )
+
+
+def _options(models: Iterable[Model], room: Room) -> Iterable[Option]:
+    for model in models:
+        assert model.recipe is not None
+        yield _option(model.model_name, model.model_name, model.recipe, room)
+        for variant, recipe in model.recipes.items():
+            value = f"{model.model_name}{BETWEEN}{variant}"
+            yield _option(value, f"{model.model_name}, {variant}", recipe, room)
+
+
+def _option(value: str, label: str, recipe: Recipe, room: Room) -> Option:
+    return Option(value, label, need(recipe), fit([(label, recipe)], room))
+
+
+def _slots(rows: Sequence[HostRow], ports: Sequence[int]) -> Iterable[Slot]:
+    """Return a slot for every row, then one for every listen port that is free."""
+    for row in rows:
+        chosen = f"{row.model}{BETWEEN}{row.recipe}" if row.recipe else row.model
+        yield Slot(chosen, str(row.port), row.name)
+    taken = {row.port for row in rows}
+    for port in ports:
+        if port not in taken:
+            yield Slot("", str(port), "")
+
+
+def _recipes(models: Iterable[Model], rows: Iterable[HostRow]) -> list[tuple[str, Recipe]]:
+    by_name = {model.model_name: model for model in models}
+    found: list[tuple[str, Recipe]] = []
+    for row in rows:
+        model = by_name.get(row.model)
+        recipe = model.recipes.get(row.recipe) if model and row.recipe else None
+        recipe = recipe or (model.recipe if model else None)
+        if recipe is not None:
+            found.append((row.name, recipe))
+    return found

@@ -1,0 +1,116 @@
+"""The page `/admin/log`: the ledger and the changes of lifecycles, with filters.
+
+Rule of this file: a page of the log ends at a number, so that what comes meanwhile moves nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from attrs import frozen
+from litestar import Response, get
+from litestar.handlers import HTTPRouteHandler
+
+from llmao_core.errors import LlmaoError
+from llmao_web.desk import Office
+from llmao_web.shell.ledger import EntryKind, Numbered
+from llmao_web.shell.store import Transition, Wanted
+
+from .forms import AnyRequest, Form, fields_of
+from .names import page_of
+from .render import Renderer
+from .said import about, said, tone_of
+
+PAGE = 100
+_FIELD_CHARS = 200
+
+
+@frozen
+class Line:
+    """One entry of the ledger as the log shows it."""
+
+    at: float
+    actor: str
+    kind: str
+    about: str
+    said: str
+    tone: str
+    evidence: tuple[str, ...]
+
+
+def log_page(office: Office, renderer: Renderer, fleet: str) -> HTTPRouteHandler:
+    """Return the handler of `/admin/log`."""
+
+    @get("/admin/log")
+    async def log(request: AnyRequest) -> Response[str]:
+        context = await _context(office, fields_of(request.url.query), fleet)
+        return renderer.page("log.html.j2", context, request=request)
+
+    return log
+
+
+async def _context(office: Office, asked: Form, fleet: str) -> dict[str, Any]:
+    kinds = {each.value: each for each in EntryKind}
+    kind, host, actor = (
+        _last(asked, name)[:_FIELD_CHARS].strip() for name in ("kind", "host", "actor")
+    )
+    before = _last(asked, "before")
+    number = int(before) if before.isascii() and before.isdigit() and len(before) <= 15 else 0
+    wanted = Wanted(
+        kinds=frozenset({kinds[kind]}) if kind in kinds else frozenset(),
+        host=host,
+        before=number,
+        limit=PAGE + 1,
+    )
+    trouble, found, moved = await _read(office, wanted, actor)
+    shown = found[:PAGE]
+    filters = {
+        name: value for name, value in (("kind", kind), ("host", host), ("actor", actor)) if value
+    }
+    older = {**filters, "before": shown[-1].number} if len(found) > PAGE else None
+    narrowed = bool(filters or number)
+    return {
+        "lines": [line(each) for each in shown],
+        "kinds": list(kinds),
+        "kind": kind,
+        "host": host,
+        "actor": actor,
+        "newest": f"/admin/log?{urlencode(filters)}" if number else "",
+        "older": f"/admin/log?{urlencode(older)}" if older else "",
+        "transitions": () if narrowed else moved,
+        "trouble": trouble,
+        "narrowed": narrowed,
+        "page_of": lambda key: page_of(fleet, key),
+    }
+
+
+async def _read(
+    office: Office, wanted: Wanted, actor: str
+) -> tuple[str, Sequence[Numbered], Sequence[Transition]]:
+    """Return entries and transitions, or why they could not be read."""
+    try:
+        return "", await office.entries(wanted, actor), await office.transitions(PAGE)
+    except LlmaoError as error:
+        return str(error), (), ()
+
+
+def _last(asked: Form, name: str) -> str:
+    return (asked.all(name) or ("",))[-1]
+
+
+def line(numbered: Numbered) -> Line:
+    """Return an entry as the log shows it."""
+    entry = numbered.entry
+    return Line(
+        entry.at,
+        entry.actor,
+        entry.kind.value,
+        about(entry),
+        said(entry),
+        tone_of(entry),
+        tuple(_evidence(entry.detail.get("evidence"))),
+    )
+
+
+def _evidence(given: object) -> Iterable[str]:
+    return map(str, given) if isinstance(given, list | tuple) else ()

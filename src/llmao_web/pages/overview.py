@@ -1,0 +1,88 @@
+"""The line of counts on top of the admins' page.
+
+Rule of this file: it counts what a pass concluded, the worst figure first.
+"""
+
+from collections import Counter
+
+from attrs import frozen
+
+from llmao_core.plan import Plan
+from llmao_core.records import Availability, Kind, Lifecycle, SourceView, View
+from llmao_core.snapshots import SourceState
+
+from .names import DOWN, counted
+from .render import money
+
+_CALLABLE = (Availability.AVAILABLE, Availability.DEGRADED)
+_UP = (Lifecycle.HEALTHY, Lifecycle.CONFIGURED)
+
+
+@frozen
+class Tile:
+    """One figure and what it counts. link: where on the page it is told in full."""
+
+    figure: str
+    words: str
+    tone: str
+    link: str
+
+
+def tiles(view: View, plan: Plan | None) -> tuple[Tile, ...]:
+    """Return the counts of one pass."""
+    return (
+        _needing(view),
+        _models(view),
+        *_deployments(view),
+        _plan(plan),
+        _sources(view.sources),
+        *_cost(view),
+    )
+
+
+def _needing(view: View) -> Tile:
+    words = "thing needs you" if len(view.items) == 1 else "things need you"
+    return Tile(f"{len(view.items):,}", words, "bad" if view.items else "good", "#work-needed")
+
+
+def _models(view: View) -> Tile:
+    can = sum(model.availability in _CALLABLE for model in view.models)
+    degraded = sum(model.availability is Availability.DEGRADED for model in view.models)
+    wanted = [model for model in view.models if model.keys]
+    tone = "fair" if degraded else "good"
+    words = f"of {counted(len(view.models), 'model')} can be called"
+    return Tile(f"{can:,}", words, tone if can >= len(wanted) else "bad", "#models")
+
+
+def _deployments(view: View) -> tuple[Tile, ...]:
+    ours = [one for one in view.records if one.kind is not Kind.FOREIGN]
+    lives = Counter(one.lifecycle for one in ours)
+    up, down = sum(lives[life] for life in _UP), sum(lives[life] for life in DOWN)
+    waiting = len(ours) - up - down
+    found = [Tile(f"{up:,}", f"of {counted(len(ours), 'deployment')} up", "good", "#models")]
+    if down:
+        found.append(Tile(f"{down:,}", "down", "bad", "#models"))
+    if waiting:
+        found.append(Tile(f"{waiting:,}", "loading or awaited", "fair", "#models"))
+    return tuple(found)
+
+
+def _plan(plan: Plan | None) -> Tile:
+    actions = plan.actions if plan else ()
+    held = sum(not action.runs for action in actions)
+    if held:
+        return Tile(f"{held:,}", f"of {counted(len(actions), 'action')} held", "fair", "#plan-all")
+    return Tile(f"{len(actions):,}", "actions planned", "plain", "#plan-all")
+
+
+def _sources(sources: tuple[SourceView, ...]) -> Tile:
+    blind = [one for one in sources if one.state is not SourceState.FRESH]
+    if blind:
+        words = f"of {counted(len(sources), 'source')} not fresh"
+        return Tile(f"{len(blind)}", words, "bad", "#sources-all")
+    return Tile(f"{len(sources)}", "sources fresh", "good", "#sources-all")
+
+
+def _cost(view: View) -> tuple[Tile, ...]:
+    prices = [host.price_per_hour for host in view.hosts if host.price_per_hour is not None]
+    return (Tile(f"{money(sum(prices))}/h", "rented", "plain", "/boxes"),) if prices else ()

@@ -1,0 +1,95 @@
+"""An entry of the ledger in words.
+
+Rule of this file: what an entry holds may be years old or of another version: a word that is
+missing is left out, and nothing here fails.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from llmao_web.shell.ledger import Entry, EntryKind
+
+_MOST_CHARS = 400
+
+
+def said(entry: Entry) -> str:
+    """Return what was decided or done, one sentence; who and when stand beside it."""
+    words = _WORDS.get(entry.kind)
+    text = words(entry) if words else entry.kind.value
+    return text if len(text) <= _MOST_CHARS else text[: _MOST_CHARS - 1] + "…"
+
+
+def about(entry: Entry) -> str:
+    """Return whom an entry concerns, "" for nobody."""
+    return str(entry.key) if entry.key is not None else entry.host
+
+
+def _text(entry: Entry, name: str) -> str:
+    value = entry.detail.get(name)
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _action(entry: Entry) -> str:
+    what, outcome = _text(entry, "action").replace("_", " "), _text(entry, "outcome")
+    told, reason = _text(entry, "said"), _text(entry, "reason")
+    return " ".join(_sentence(part) for part in (f"{what}: {outcome}", told, reason) if part)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "…")) else f"{text}."
+
+
+def _approved(entry: Entry) -> str:
+    rows = entry.detail.get("rows")
+    given = [each for each in rows if isinstance(each, Mapping)] if isinstance(rows, list) else []
+    served = ", ".join(f"{each.get('model')} at {each.get('port')}" for each in given)
+    return f"approved: {served}" if served else "approved"
+
+
+def _labelled(entry: Entry) -> str:
+    label, note = _text(entry, "label"), _text(entry, "note")
+    return f"labelled “{label}”{f': {note}' if note else ''}" if label or note else "unlabelled"
+
+
+def _placed(entry: Entry) -> str:
+    provider = _text(entry, "provider")
+    return f"first listed by {provider}" if provider else "no longer placed by any listing"
+
+
+def _pressed(entry: Entry) -> str:
+    what, reason = _text(entry, "what").replace("_", " "), _text(entry, "reason")
+    return f"asked for: {what}. {reason}".strip()
+
+
+def _reloaded(entry: Entry) -> str:
+    given, dropped = entry.detail.get("said"), entry.detail.get("dropped")
+    told = " ".join(map(str, given)) if isinstance(given, list) else ""
+    hosts = f" {len(dropped)} hosts dropped." if isinstance(dropped, list) else ""
+    return f"configuration {_text(entry, 'outcome')}.{hosts} {told}".strip()
+
+
+def _what(entry: Entry) -> str:
+    what = _text(entry, "sentence") or _text(entry, "what")
+    return f"{entry.kind.value}: {what}" if what else entry.kind.value
+
+
+_WORDS: Mapping[EntryKind, Callable[[Entry], str]] = {
+    EntryKind.ACTION: _action,
+    EntryKind.APPROVED: _approved,
+    EntryKind.LABELLED: _labelled,
+    EntryKind.PLACED: _placed,
+    EntryKind.PRESSED: _pressed,
+    EntryKind.RELOADED: _reloaded,
+    EntryKind.OUTSIDE_EDIT: _what,
+    EntryKind.REFUSED: _what,
+}
+
+
+def tone_of(entry: Entry) -> str:
+    """Return how an entry looks: good, fair, bad or plain."""
+    outcome: Any = entry.detail.get("outcome") if entry.kind is EntryKind.ACTION else None
+    if entry.kind is EntryKind.REFUSED:
+        return "bad"
+    if outcome is None:
+        return "plain"
+    return "good" if outcome in ("done", "already so") else "bad"

@@ -1,0 +1,68 @@
+"""What happened to one deployment, newest first: changes of its lifecycle, and what was done.
+
+Rule of this file: it words what the store kept, and concludes nothing from it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from attrs import frozen
+
+from llmao_core.actions import OutcomeKind
+from llmao_core.records import Lifecycle
+from llmao_web.shell.ledger import EntryKind, Numbered
+from llmao_web.shell.store import Transition
+
+from .names import element, tone
+
+SHOWN = 100
+_GOOD = (OutcomeKind.DONE.value, OutcomeKind.ALREADY.value)
+_LIVES = {life.value: life for life in Lifecycle}
+
+
+@frozen
+class Moment:
+    """One thing that happened. by: who did it, "" for a change of lifecycle."""
+
+    id: str
+    at: float
+    what: str
+    tone: str
+    by: str = ""
+    why: str = ""
+    evidence: tuple[str, ...] = ()
+
+
+def timeline(transitions: Iterable[Transition], entries: Iterable[Numbered]) -> tuple[Moment, ...]:
+    """Return both as one list, newest first."""
+    moments = [*map(_moved, transitions), *map(_done, entries)]
+    newest_first = sorted(moments, key=lambda each: each.at, reverse=True)
+    return tuple({each.id: each for each in newest_first}.values())[:SHOWN]
+
+
+def _moved(one: Transition) -> Moment:
+    what = f"{one.before or 'new'} → {one.after or 'gone'}"
+    return Moment(element("t", f"{one.at!r} {what}"), one.at, what, tone(_LIVES.get(one.after)))
+
+
+def _done(numbered: Numbered) -> Moment:
+    entry, detail = numbered.entry, numbered.entry.detail
+    if entry.kind is not EntryKind.ACTION:
+        words = entry.kind.value + (f" {entry.host}" if entry.host else "")
+        return Moment(f"e-{numbered.number}", entry.at, words, "plain", entry.actor)
+    outcome = str(detail.get("outcome", ""))
+    rule, reason, said = (str(detail.get(name, "")) for name in ("rule", "reason", "said"))
+    why = " ".join(part for part in (reason, f"LiteLLM: {said}" if said else "") if part)
+    return Moment(
+        f"e-{numbered.number}",
+        entry.at,
+        f"{str(detail.get('action', 'action')).replace('_', ' ')}: {outcome}",
+        "good" if outcome in _GOOD else "bad",
+        entry.actor,
+        why,
+        _lines(rule, detail.get("evidence")),
+    )
+
+
+def _lines(rule: str, evidence: object) -> tuple[str, ...]:
+    lines = evidence if isinstance(evidence, Sequence) and not isinstance(evidence, str) else ()
+    return (*((f"rule: {rule}",) if rule else ()), *(str(line) for line in lines))

@@ -1,0 +1,131 @@
+"""The attention strip: what a person should do, with the buttons that do it.
+
+Rule of this file: items come from the view and held actions from the plan; it adds addresses of
+forms and nothing else. What no button can do stays a sentence.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlencode
+
+from attrs import field, frozen
+
+from llmao_core.keys import Key
+from llmao_core.plan import Action, Hold, Plan
+from llmao_core.records import AttentionItem, ItemKind, View
+
+from .names import counted, element, page_of
+
+RUN = "/do-run"
+RELEASE = "/do-release"
+# A hundred servers that fail at once must not hide what else is wrong.
+ALIKE_SHOWN = 5
+# As many as one form may release.
+MOST_AT_ONCE = 50
+# In the order of ItemKind, everything up to here keeps callers from being served.
+_HURTS = tuple(ItemKind)[: tuple(ItemKind).index(ItemKind.DOWN) + 1]
+_HELD = {
+    ItemKind.CANNOT_REACH: Hold.LITELLM_REACHES,
+    ItemKind.WITNESS_MISSING: Hold.WITNESS,
+}
+
+
+@frozen
+class Button:
+    """One thing to press: a form that is posted, or a link to a page with more to fill in.
+
+    fields: what the form holds; several values of one name are a tuple.
+    """
+
+    label: str
+    action: str = ""
+    fields: Mapping[str, str | tuple[str, ...]] = field(factory=dict)
+    tone: str = ""
+    link: str = ""
+
+
+@frozen
+class Work:
+    """One attention item as it is shown. about: whom it concerns; page: where to read more."""
+
+    id: str
+    kind: str
+    tone: str
+    sentence: str
+    evidence: tuple[str, ...]
+    since: float
+    about: str = ""
+    page: str = ""
+    buttons: tuple[Button, ...] = ()
+
+
+def work_of(view: View, plan: Plan | None, fleet: str) -> tuple[Work, ...]:
+    """Return the items of a view, what hurts callers first."""
+    waiting = held_by_key(plan)
+    shown = {record.key for record in view.records}
+    return tuple(_work(item, waiting, shown, fleet) for item in view.items)
+
+
+def told_apart(work: Iterable[Work]) -> tuple[list[Work], list[Work]]:
+    """Return the items to show at once, and those of kinds that stand there often enough."""
+    shown: list[Work] = []
+    more: list[Work] = []
+    seen: Counter[str] = Counter()
+    for each in work:
+        seen[each.kind] += 1
+        (shown if seen[each.kind] <= ALIKE_SHOWN else more).append(each)
+    return shown, more
+
+
+def tally(work: Iterable[Work]) -> tuple[tuple[str, int], ...]:
+    """Return how many items there are of each kind."""
+    return tuple(Counter(each.kind for each in work).items())
+
+
+def held_by_key(plan: Plan | None) -> dict[Key, Action]:
+    """Return the actions that an admin may let run, by key."""
+    return {each.key: each for each in plan.actions if releasable(each)} if plan else {}
+
+
+def releasable(action: Action) -> bool:
+    """Tell whether a press lets an action run: it waits for a person or for proof."""
+    if action.runs or action.released_by or action.policy == "observe":
+        return False
+    return action.hold not in (Hold.BACKOFF, Hold.NOT_KEPT, Hold.PACED)
+
+
+def run_button(action: Action) -> Button:
+    """Return the button that lets one held action run; it repeats the evidence's digest."""
+    words = action.kind.value.replace("_", " ")
+    tone = "danger" if action.kind.removes else "primary"
+    return Button(f"Run {words}", RUN, {"digest": action.digest}, tone)
+
+
+def _work(item: AttentionItem, waiting: Mapping[Key, Action], shown: set[Key], fleet: str) -> Work:
+    return Work(
+        id=element("i", item.id),
+        kind=item.kind.value.replace("_", " "),
+        tone="bad" if item.kind in _HURTS else "fair",
+        sentence=item.sentence,
+        evidence=item.evidence,
+        since=item.since,
+        about=str(item.key or item.host),
+        page=page_of(fleet, item.key) if item.key is not None and item.key in shown else "",
+        buttons=tuple(_buttons(item, waiting)),
+    )
+
+
+def _buttons(item: AttentionItem, waiting: Mapping[Key, Action]) -> Iterable[Button]:
+    if item.button == "approve":
+        return [Button("Approve …", link=f"/admin?{urlencode({'host': item.host})}#approve")]
+    if item.button == "release":
+        return [Button("Release the brake", RELEASE, tone="danger")]
+    if item.key is not None:
+        action = waiting.get(item.key)
+        return [run_button(action)] if action and item.button == "run" else []
+    held = [each for each in waiting.values() if each.hold is _HELD.get(item.kind)]
+    if item.button != "run" or not held:
+        return []
+    released = tuple(each.digest for each in held[:MOST_AT_ONCE])
+    words = counted(len(released), "removal")
+    return [Button(f"Release {words}", RUN, {"digest": released}, "danger")]

@@ -1,0 +1,119 @@
+"""What boxes cost while they serve nobody; the common cases are rows of 5-money.yaml."""
+
+from typing import Any
+
+from llmao_core.records import AttentionItem, HostView, ItemKind
+from llmao_core.testing.walk import Walk
+
+BOX = {"address": "203.0.113.10", "ports": {8001: 40001}, "price": 0.45}
+ROW = {"key": "203.0.113.10:8001 small", "at": "203.0.113.10:40001"}
+
+
+def walk(*steps: dict[str, Any], **fleet: Any) -> Walk:
+    """Return a walk of the usual box, with vast read every 60 s."""
+    first, *rest = steps
+    return Walk().go([{"fleet": {"listings": {"vast": 60}, **fleet}, **first}, *rest])
+
+
+def item(one: Walk, kind: ItemKind) -> AttentionItem:
+    [found] = [each for each in one.view.items if each.kind is kind]
+    return found
+
+
+def idle_since(one: Walk) -> float | None:
+    views: dict[str, HostView] = {view.name: view for view in one.view.hosts}
+    return views["203.0.113.10"].idle_since
+
+
+def test_the_money_of_whole_hours_is_named() -> None:
+    """After two and a half hours the sentence has two hours, the price and what they came to."""
+    it = walk({"at": 0, "listings": {"vast": {"4711": BOX}}})
+    it.now += 9000
+    it.look()
+
+    expected = "203.0.113.10 has served nothing for 2 h and costs 0.45 $/h: 0.90 $ so far. "
+    found = item(it, ItemKind.SERVES_NOTHING)
+    assert expected + "Make it serve, or end its rental." == found.sentence
+    assert "203.0.113.10" == found.host
+    assert ("vast instance 4711", "203.0.113.10:8001 small: Awaiting, not in LiteLLM") == (
+        found.evidence
+    )
+
+
+def test_an_unknown_price_is_not_nothing() -> None:
+    """A box whose price no listing tells is an item, and no sum is made up."""
+    box = {name: value for name, value in BOX.items() if name != "price"}
+    it = walk({"at": 0, "listings": {"vast": {"4711": box}}})
+    it.now += 3600
+    it.look()
+
+    assert "$" not in item(it, ItemKind.SERVES_NOTHING).sentence
+
+
+def test_a_small_price_is_not_rounded_away() -> None:
+    """A tenth of a dollar and less is shown with three digits."""
+    it = walk({"at": 0, "listings": {"vast": {"4711": {**BOX, "price": 0.045}}}}, hosts={})
+
+    assert "costs 0.045 $/h." in item(it, ItemKind.UNNAMED_BOX).sentence
+
+
+def test_serving_ends_it() -> None:
+    """A box that serves callers is not idle, and one that does not is idle from then on."""
+    it = walk(
+        {"at": 0, "listings": {"vast": {"4711": BOX}}, "rows": [ROW],
+         "servers": {"203.0.113.10:40001": "serves"}},
+    )  # fmt: skip
+    assert idle_since(it) is None
+
+    it.step(60, rows=[])
+    assert it.now == idle_since(it)
+
+
+def test_without_the_deployments_it_neither_begins_nor_ends() -> None:
+    """Nobody knows which boxes serve callers while LiteLLM cannot be read."""
+    it = walk(
+        {"at": 0, "listings": {"vast": {"4711": BOX}}, "litellm": "silent"},
+        {"at": 60},
+    )
+    assert idle_since(it) is None
+
+    it.step(66, litellm="answers")
+    began = idle_since(it)
+    assert it.now == began
+
+    it.step(72, litellm="silent")
+    it.step(300, rows=[ROW], servers={"203.0.113.10:40001": "serves"})
+    assert began == idle_since(it)
+
+
+def test_a_box_that_is_gone_for_good_is_forgotten() -> None:
+    """After three listings without it nothing is remembered of an instance."""
+    it = walk({"at": 0, "listings": {"vast": {"4711": BOX}}}, hosts={})
+    assert {("vast", "4711")} == set(it.history.idle)
+
+    it.step(60, listings={"vast": {}})
+    assert {("vast", "4711")} == set(it.history.idle)
+
+    it.step(240)
+    assert {} == it.history.idle
+
+
+def test_a_restart_of_the_listing_says_nothing() -> None:
+    """While a listing cannot be read the box is remembered, and no item speaks of it."""
+    it = walk(
+        {"at": 0, "listings": {"vast": {"4711": BOX}}},
+        {"at": 60, "trouble": {"vast": "Unreachable: HTTP 502"}},
+    )
+    it.now += 7200
+    it.look()
+
+    assert {("vast", "4711")} == set(it.history.idle)
+    assert [] == [one for one in it.view.items if one.kind is ItemKind.SERVES_NOTHING]
+
+
+def test_a_retired_label_covers_the_instance() -> None:
+    """An instance that no host names any more and whose label is retired gives no item."""
+    box = {**BOX, "label": "C.4711"}
+    it = walk({"at": 0, "listings": {"vast": {"4711": box}}}, hosts={}, retired=["c.4711"])
+
+    assert () == it.view.items

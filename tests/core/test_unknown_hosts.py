@@ -1,0 +1,56 @@
+"""A box that asks by a name nobody knows is told by every name it has."""
+
+from typing import Any
+
+from llmao_core.records import AttentionItem
+from llmao_core.testing.walk import Walk
+
+ADDRESS = "203.0.113.77"
+
+
+def asking(hosts: dict[str, Any], listed: dict[str, Any], name: str = ADDRESS) -> AttentionItem:
+    """Return the item of a box that asks by this name, in a fleet with these boxes."""
+    it = Walk()
+    fleet = {"hosts": hosts, "listings": {"vast": 60}}
+    it.step(0, fleet=fleet, listings={"vast": listed}, unknown=[name])
+    [item] = [one for one in it.view.items if one.kind.value == "unknown_host"]
+    return item
+
+
+def test_a_known_box_is_told_by_both_names() -> None:
+    """Approving it again would make a second host of one box: there is no button."""
+    boxes = {"4711": {"label": "C.4711", "address": ADDRESS}}
+    item = asking({"c.4711": {8001: "small"}}, boxes)
+
+    assert "which has that box as c.4711" in item.sentence
+    assert item.sentence.endswith("name the host 203.0.113.77 with `was: [c.4711]`.")
+    assert "" == item.button
+    assert ("asked 1 times", "vast instance 4711") == item.evidence
+
+
+def test_a_box_nobody_knows_is_told_by_both_names() -> None:
+    """Who approves it reads the other name, too, and what it costs."""
+    item = asking({}, {"4711": {"label": "C.4711", "address": ADDRESS, "price": 0.45}})
+
+    assert item.sentence.startswith("203.0.113.77 (c.4711) asks for a configuration")
+    assert "approve" == item.button
+    assert ("asked 1 times", "vast instance 4711, 0.45 $/h") == item.evidence
+
+
+def test_a_shared_address_names_every_host_there() -> None:
+    """Which of two boxes at one address asks cannot be told."""
+    boxes = {
+        "4711": {"label": "C.4711", "address": ADDRESS},
+        "4712": {"label": "C.4712", "address": ADDRESS},
+    }
+    item = asking({"c.4711": {8001: "small"}, "c.4712": {8001: "small"}}, boxes)
+
+    assert "c.4711 or c.4712" in item.sentence
+
+
+def test_a_name_no_listing_has_stands_alone() -> None:
+    """Of a box that no listing names nothing more is known."""
+    item = asking({}, {}, "box-7")
+
+    assert item.sentence.startswith("box-7 asks for a configuration")
+    assert ("asked 1 times",) == item.evidence

@@ -1,0 +1,257 @@
+"""What a process tells its store and learns from it, on a clock of the test's own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from attrs import evolve
+from structlog.testing import capture_logs
+
+from llmao_core.protocol import BoxEvent, Fetch, WrongKey
+from llmao_core.snapshots import Request, RequestKind
+from llmao_core.testing.clock import VirtualClock
+from llmao_web.shell.board import Board
+from llmao_web.shell.ledger import Entry, EntryKind, fold
+from llmao_web.shell.sharing import EVERY_S, LONGEST_WAIT_S, TIDY_S, Sharing
+from llmao_web.shell.store import MemoryStore, NotKept, StoreError, Told, Transition
+
+from .contract import BOX, KEY, NOW, action, approved
+
+PLACED = Entry(NOW, "llmao", EntryKind.PLACED, BOX, detail={"provider": "vast"})
+
+
+class Shared(MemoryStore):
+    """A store that others tell something, and that fails when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails = False
+        self.heard: list[BoxEvent | Request] = []
+        self.others: list[Told] = []
+        self.tidied: list[float] = []
+
+    def _try(self) -> None:
+        if self.fails:
+            raise StoreError("its disk is full")
+
+    async def append(self, *entries: Entry) -> None:
+        self._try()
+        if any(each.actor == "never" for each in entries):
+            raise NotKept("too long")
+        await super().append(*entries)
+
+    async def newest(self) -> int:
+        self._try()
+        return await super().newest()
+
+    async def tell(self, noted: Iterable[tuple[BoxEvent | Request, float]]) -> None:
+        self._try()
+        self.heard += [event for event, _ in noted]
+
+    async def told(self, after: int) -> Sequence[Told]:
+        return [each for each in self.others if each.number > after]
+
+    async def tidy(self, now: float) -> None:
+        self.tidied.append(now)
+
+
+class Process:
+    """One process: its board and its share of the store."""
+
+    def __init__(self, store: MemoryStore, changed: Callable[[], None] = lambda: None) -> None:
+        self.clock = VirtualClock(NOW)
+        self.board = Board(self.clock)
+        self.sharing = Sharing(store, self.board, self.clock, changed)
+
+    @property
+    def said(self) -> list[str]:
+        trouble = self.board.snapshots().troubles.get("store")
+        return [trouble.message] if trouble else []
+
+
+@asynccontextmanager
+async def running(process: Process) -> AsyncIterator[None]:
+    with capture_logs():
+        await process.sharing.start()
+        task = asyncio.create_task(process.sharing.run())
+        await process.clock.settle()
+        yield
+        process.sharing.stop()
+        await process.clock.settle()
+        await task
+
+
+async def test_what_was_kept_is_known_from_the_start() -> None:
+    """Approvals and placements of an earlier life."""
+    store = Shared()
+    await store.append(approved(), PLACED)
+    process = Process(store)
+    async with running(process):
+        assert fold([approved(), PLACED]) == process.sharing.kept
+        assert {BOX: "vast"} == process.board.placed
+
+
+async def test_what_is_decided_here_applies_at_once() -> None:
+    """It is in the store and in force when `keep` returns; what concerns no host changes none."""
+    changes: list[int] = []
+    store = Shared()
+    process = Process(store, lambda: changes.append(1))
+    async with running(process):
+        await process.sharing.keep(approved())
+        assert [approved()] == [each.entry for each in store.log]
+        assert [BOX] == [each.host for each in process.sharing.kept.approvals]
+        assert [1] == changes
+        await process.sharing.keep(action(), PLACED)
+        assert [1] == changes
+        await process.clock.advance(3 * EVERY_S)
+        assert [1] == changes
+
+
+async def test_what_cannot_be_kept_is_not_applied() -> None:
+    """The one who decided is told; nothing is different."""
+    store = Shared()
+    process = Process(store)
+    async with running(process):
+        store.fails = True
+        with pytest.raises(StoreError, match="its disk is full"):
+            await process.sharing.keep(approved())
+        assert () == process.sharing.kept.approvals
+
+
+async def test_what_others_decide_is_learnt_within_seconds() -> None:
+    """Another replica approved and withdrew."""
+    store = Shared()
+    first, second = Process(store), Process(store)
+    async with running(first), running(second):
+        await first.sharing.keep(approved())
+        await second.clock.advance(EVERY_S)
+        assert first.sharing.kept == second.sharing.kept
+        await first.sharing.keep(Entry(NOW, "admin", EntryKind.WITHDRAWN, BOX))
+        await second.clock.advance(EVERY_S)
+        assert () == second.sharing.kept.approvals
+
+
+async def test_what_boxes_do_is_told_once() -> None:
+    """Within a second of it, with what an admin pressed, and what others told is not told on."""
+    store = Shared()
+    process = Process(store)
+    request = Request(RequestKind.RELEASE_BRAKE, "admin", NOW, NOW + 60)
+    async with running(process):
+        process.board.note(Fetch(BOX, "r1"))
+        process.board.request(request)
+        store.others.append(Told(7, NOW, Fetch("c.1", "r2")))
+        await process.clock.advance(EVERY_S)
+        assert [Fetch(BOX, "r1"), request] == store.heard
+        await process.clock.advance(5 * EVERY_S)
+        assert 2 == len(store.heard)
+        snapshots = process.board.snapshots()
+        assert snapshots.protocol is not None
+        assert {BOX, "c.1"} == set(snapshots.protocol.hosts)
+
+
+async def test_what_was_told_before_the_start_is_history() -> None:
+    """A life cycle rests on what was handed out since; presses of a former life are over."""
+    store = Shared()
+    store.others.append(Told(7, NOW, Fetch("c.1", "r2")))
+    process = Process(store)
+    async with running(process):
+        await process.clock.advance(EVERY_S)
+        protocol = process.board.snapshots().protocol
+        assert protocol is not None
+        assert not protocol.hosts
+
+
+async def test_a_store_that_fails_is_said_and_tried_again() -> None:
+    """What happened meanwhile waits, in order, and is kept when the store is back."""
+    store = Shared()
+    process = Process(store)
+    async with running(process):
+        store.fails = True
+        await process.sharing.later.append(action(NOW + 1))
+        process.board.note(Fetch(BOX, "r1"))
+        await process.clock.advance(10 * EVERY_S)
+        assert ["its disk is full"] == process.said
+        await process.sharing.later.append(action(NOW + 2))
+        store.fails = False
+        await process.clock.advance(LONGEST_WAIT_S)
+        assert [] == process.said
+        assert [NOW + 1, NOW + 2] == [each.entry.at for each in store.log]
+        assert [Fetch(BOX, "r1")] == store.heard
+
+
+async def test_nobody_waits_for_what_llmao_did() -> None:
+    """A write that hangs, and then fails, keeps the executor from nothing; the order stays."""
+    store, hung = Shared(), asyncio.Event()
+
+    async def hangs(*entries: Entry) -> None:
+        failing = not hung.is_set()
+        await hung.wait()
+        if failing:
+            raise StoreError("it did not answer in time")
+        await MemoryStore.append(store, *entries)
+
+    store.append = hangs  # type: ignore[method-assign]
+    process = Process(store)
+    async with running(process):
+        for each in range(3):
+            await process.sharing.later.append(action(NOW + each))
+            await process.sharing.later.moved([Transition(NOW + each, KEY, "", "Healthy")])
+            await process.clock.settle()
+        await process.clock.advance(EVERY_S)
+        assert not store.log
+        hung.set()
+        await process.clock.advance(3 * EVERY_S)
+        assert [NOW, NOW + 1, NOW + 2] == [each.entry.at for each in store.log]
+        assert 3 == len(store.moves)
+
+
+async def test_one_entry_that_can_never_be_kept_holds_up_no_other() -> None:
+    """It is left out and logged."""
+    store = Shared()
+    process = Process(store)
+    async with running(process):
+        never = evolve(action(), actor="never")
+        await process.sharing.later.append(action(NOW + 1), never, action(NOW + 2))
+        await process.clock.settle()
+        assert [NOW + 1, NOW + 2] == [each.entry.at for each in store.log]
+        assert [] == process.said
+
+
+async def test_a_flood_of_strangers_pushes_nothing_out() -> None:
+    """While the store is away, wrong keys are bounded by themselves."""
+    store = Shared()
+    process = Process(store)
+    async with running(process):
+        store.fails = True
+        process.board.note(Fetch(BOX, "r1"))
+        for each in range(30_000):
+            process.board.note(WrongKey(f"10.0.0.{each}"))
+        store.fails = False
+        await process.clock.advance(EVERY_S)
+        assert Fetch(BOX, "r1") in store.heard
+        assert 100 > len(store.heard)
+
+
+async def test_it_is_tidied_every_hour() -> None:
+    """And not at every start."""
+    store = Shared()
+    process = Process(store)
+    async with running(process):
+        await process.clock.advance(TIDY_S - EVERY_S)
+        assert [] == store.tidied
+        await process.clock.advance(TIDY_S)
+        assert 1 == len(store.tidied)
+
+
+async def test_what_is_left_is_written_at_the_end() -> None:
+    """A stopped process has nothing in its hands."""
+    store = Shared()
+    process = Process(store)
+    async with running(process):
+        await process.clock.settle()
+        process.sharing.stop()
+        await process.sharing.later.append(action())
+        process.board.note(Fetch(BOX))
+    assert 1 == len(store.log)
+    assert [Fetch(BOX)] == store.heard
