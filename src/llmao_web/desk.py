@@ -18,6 +18,7 @@ from llmao_core.records import View
 from llmao_core.snapshots import Listing, Reading, UnknownHost
 
 from .shell.archive import Checked
+from .shell.leader import Leadership
 from .shell.ledger import Note, Numbered
 from .shell.store import Fetches, Sample, Transition, Wanted
 
@@ -105,6 +106,10 @@ class Office(Protocol):
 
     def checked(self) -> Checked | None:
         """Return the last look at the configuration files, None when nobody looked."""
+        ...
+
+    def leadership(self) -> Leadership:
+        """Return which replica writes to LiteLLM, and whether it is this one."""
         ...
 
     def reboots(self) -> Mapping[str, str]:

@@ -18,6 +18,7 @@ from llmao_web.box_files import read_box_file
 from llmao_web.pages.hosts_lines import hosts_lines
 from llmao_web.pages.said import said
 from llmao_web.shell.asking import Refusal
+from llmao_web.shell.leader import Leadership
 from llmao_web.shell.ledger import Entry, EntryKind
 
 from .test_boxes_page import html, relisted, words
@@ -158,6 +159,17 @@ async def test_the_plan_has_its_buttons_and_the_policy_stands_beside() -> None:
         assert "needs_human by config.yaml" in told
         assert "reboot_box" in told
         assert "more than 50 % of ours within 10 min" in told
+
+
+async def test_the_page_says_who_writes() -> None:
+    """This process, another one, or nobody that is known."""
+    async with rig() as world:
+        office = world.service.office
+        assert "This llmao writes to LiteLLM." in await words(world, "/admin")
+        office.leadership = lambda: Leadership("east:8080", here=False, known=True)
+        assert "east:8080 writes to LiteLLM" in await words(world, "/admin")
+        office.leadership = lambda: Leadership("", here=False, known=False)
+        assert "Nobody is known to write" in await words(world, "/admin")
 
 
 async def test_sources_say_how_they_are() -> None:

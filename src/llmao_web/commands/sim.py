@@ -11,7 +11,7 @@ import click
 from attrs import define
 
 from llmao_web.shell.clock import SystemClock
-from llmao_web.sim.many import cases, seeds_of
+from llmao_web.sim.many import cases, quiet, seeds_of
 from llmao_web.sim.run import Result
 from llmao_web.sim.sweep import Case, run_case
 from llmao_web.sim.world import Event
@@ -62,7 +62,7 @@ def sim(
     """
     say = _print if verbose else None
     if case is not None:
-        lives = _one_case(case, say or _keep_quiet)
+        lives = _one_case(case, say or quiet)
     elif sweep:
         lives = cases(jobs, say)
     else:
@@ -74,9 +74,10 @@ def sim(
 
 def _one_case(name: str, say: Callable[[Event], None]) -> Iterator[Result]:
     try:
-        yield run_case(Case.named(name), say=say)
+        found = Case.named(name)
     except LookupError:
         raise click.BadParameter(f"there is no case {name!r}", param_hint="--case") from None
+    yield run_case(found, say=say)
 
 
 @define
@@ -123,7 +124,3 @@ def _print_violation(result: Result) -> None:
 
 def _print(event: Event) -> None:
     click.echo(f"{event.at:9.1f} s  {clean(event.about):<28}  {clean(event.what)}")
-
-
-def _keep_quiet(_event: Event) -> None:
-    """Print nothing."""

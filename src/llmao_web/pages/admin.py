@@ -109,6 +109,7 @@ def _admin(desk: Desk, office: Office, asked: Form, fleet: str) -> dict[str, Any
         "notes": sorted(office.notes().items()),
         "reboots": sorted(office.reboots().items()),
         "dropped": dropped,
+        "lead": office.leadership(),
         "dropped_digest": digest_of(dropped),
         "config_item": _config_item(view),
         "checked": office.checked(),

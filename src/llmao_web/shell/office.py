@@ -30,6 +30,7 @@ from .asking import (
 )
 from .board import REQUESTS_KEPT, Board
 from .clock import Clock
+from .leader import Leadership
 from .ledger import Entry, EntryKind, Kept, row_detail
 from .reload import Reloader
 from .store import Store, Wanted
@@ -60,6 +61,7 @@ class Office(Archive):
         reload: Callable[[], Awaitable[bool]],
         read: Callable[[], Awaitable[Config]],
         ask: Callable[[str], None],
+        leadership: Callable[[], Leadership],
     ) -> None:
         super().__init__(board, store, reloader, kept)
         self._clock = clock
@@ -67,6 +69,7 @@ class Office(Archive):
         self._reload = reload
         self._read = read
         self._ask = ask
+        self.leadership = leadership
         self._one_check = asyncio.Lock()
         self._refusals: deque[float] = deque(maxlen=REFUSALS_KEPT_PER_HOUR)
 

@@ -29,7 +29,7 @@ from .files import load_files
 from .host import PluginHost
 from .journal import Journal
 from .journal_record import Pass
-from .leader import Alone, Lead, Leadership
+from .leader import Alone, Lead
 from .ledger import Entry
 from .loop import Loop, Offload, Reconcile
 from .office import Office
@@ -120,10 +120,6 @@ class Service:
     def config(self) -> Config:
         """Return the configuration in force."""
         return self._reloader.config
-
-    def leadership(self) -> Leadership:
-        """Return which replica writes to LiteLLM."""
-        return self._lead.leadership()
 
     @property
     def pending_reload(self) -> PendingReload | None:
@@ -248,6 +244,7 @@ class Service:
             reload=self._reloaded,
             read=read,
             ask=self._crew.check,
+            leadership=self._lead.leadership,
         )
 
     def _order_request(self, order: Order) -> FetchRequest:

@@ -27,13 +27,13 @@ def cases(jobs: int, say: Say = None) -> Iterator[Result]:
     return _each(run_case, all_cases(), jobs, say)
 
 
-def _keep_quiet(_event: Event) -> None:
+def quiet(_event: Event) -> None:
     """Tell nobody."""
 
 
 def _each(live: Callable[..., Result], what: Iterable[T], jobs: int, say: Say) -> Iterator[Result]:
     if say is not None or jobs == 1:
-        yield from (live(each, say=say or _keep_quiet) for each in what)
+        yield from (live(each, say=say or quiet) for each in what)
         return
     # Started afresh, so that no process inherits another's event loop.
     fresh = multiprocessing.get_context("spawn")
