@@ -26,7 +26,7 @@ lab: $(READY)  ## a real LiteLLM and a real vLLM with a tiny model, on loopback,
 	$(PY) -m tests.real.lab up
 
 test: $(READY) check  ## the checks and the light tests
-	$(PY) -m pytest -m 'not real and not sim and not thorough'
+	$(PY) -m pytest -n auto --dist loadfile -m 'not real and not sim and not thorough'
 
 test-real: $(READY)  ## the tests against a real LiteLLM and a real vLLM (installs them)
 	$(PY) -m pytest -m real tests/real

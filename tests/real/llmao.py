@@ -143,6 +143,16 @@ class Llmao:
         self._kept.signal(signal.SIGHUP)
         seconds_until(lambda: self._text().count("configuration in force") > before, 30, "reloaded")
 
+    def freeze(self) -> None:
+        """Stop it where it stands, until `thaw`; it can be killed meanwhile."""
+        assert self._kept is not None
+        self._kept.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        assert self._kept is not None
+        self._kept.signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """Kill it at once."""
         if self._kept is not None:

@@ -19,6 +19,7 @@ from llmao_core.actions import ActionKind, Order, Outcome, OutcomeKind, Write
 from llmao_core.keys import Key
 
 from .clock import Clock, deadline, wait_for_any
+from .unexpected import log_unexpected
 
 RENEW_S = 3.0
 LOOK_S = 1.0
@@ -61,7 +62,14 @@ UPDATE llmao.leader SET renewed_at = clock_timestamp(), writing = $2 WHERE term 
 """
 _ENDED = "UPDATE llmao.leader SET writing = '' WHERE term = $1"
 
-_GONE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_GONE = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    # Said by a connection that was told of its end and has not closed yet.
+    asyncpg.InternalClientError,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -188,6 +196,10 @@ class Election:
                     await self._stand()
             except _GONE as error:
                 self._lose(type(error).__name__)
+                self._leader = None
+            except Exception as error:
+                # Boxes and pages are answered, whoever leads.
+                log_unexpected("leader", error)
                 self._leader = None
             await self._clock.sleep(LOOK_S + self._clock.jitter(LOOK_S / 4))
 

@@ -46,6 +46,8 @@ _FAILURES = (
     sqlite3.Error,
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
+    # Said by a connection that was told of its end and has not closed yet.
+    asyncpg.InternalClientError,
 )
 
 

@@ -247,8 +247,7 @@ class Acts:
 
     def _mend(self, pair: tuple[str, str]) -> None:
         if pair in self.world.wire.cut:
-            self.world.wire.cut.discard(pair)
-            self.world.weather.mark(Far.BOXES, self.world.seconds)
+            self.world.wire.mend(pair)
             self.world.tell("", f"{pair[0]} reaches {pair[1] or 'boxes'} again")
 
     def storm(self, far: Far, seconds: float, rate: float, faults: tuple[Fault, ...]) -> None:
@@ -374,7 +373,8 @@ class Acts:
         world, now = self.world, self.world.seconds
         world.tell("", "the world stands still from now on")
         world.weather.calm(now)
-        world.wire.cut.clear()
+        for pair in tuple(world.wire.cut):
+            world.wire.mend(pair)
         world.wire.frozen.clear()
         world.llmao.disk.full = False
         self.unshare_address()

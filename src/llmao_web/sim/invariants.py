@@ -117,7 +117,10 @@ class Judge:
         # A busy server that only LiteLLM reaches looks dead to both.
         if reached is Condition.SILENT and condition is Condition.BUSY:
             return
-        served_s = self.world.seconds - max(spot.server.alive_since, self._row_since(row))
+        # While LiteLLM did not reach it, it served nobody, and LiteLLM said so.
+        since = max(spot.server.alive_since, self._row_since(row))
+        address = spot.box.address if spot.box else ""
+        served_s = self.world.seconds - max(since, self.world.wire.reached_since(address))
         limit_s = self.limits.knowable_s(reached=reached is not Condition.SILENT)
         if served_s > limit_s:
             what = f"{rule} removes the route of {order.key}, which serves for {served_s:.0f} s"

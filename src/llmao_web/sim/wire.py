@@ -56,10 +56,11 @@ Delivered = Callable[[Far, Call, Reply], None]
 
 @define(eq=False)
 class Wire:
-    """What the wires of one world share. lag_s: how long a slow call takes.
+    """What the wires of one world share.
 
     frozen: sources whose reads are answered as the last time; remembers: whether what is answered
-    is kept for that. cut: (from, address) pairs that do not reach each other.
+    is kept for that. cut: (from, address) pairs that do not reach each other; mended: when they
+    last did again.
     """
 
     ground: Ground
@@ -71,7 +72,19 @@ class Wire:
     frozen: set[str] = field(factory=set)
     remembers: bool = False
     cut: set[tuple[str, str]] = field(factory=set)
+    mended: dict[tuple[str, str], float] = field(factory=dict)
     last: dict[tuple[object, ...], Any] = field(factory=dict)
+
+    def mend(self, pair: tuple[str, str]) -> None:
+        """Let a pair reach each other again, and remember when."""
+        self.cut.discard(pair)
+        self.mended[pair] = self.seconds()
+        self.weather.mark(Far.BOXES, self.seconds())
+
+    def reached_since(self, address: str) -> float:
+        """Return when the last cut to an address ended, of llmao's network or of LiteLLM's."""
+        times = [at for (_, where), at in self.mended.items() if where in ("", address)]
+        return max(times, default=0.0)
 
     def spot(self, origin: str, base: httpx.URL) -> Spot:
         """Return what stands at a URL, as seen from llmao or from LiteLLM."""
