@@ -93,10 +93,6 @@ class NotingLiteLLM(FakeLiteLLM):
         """Return the key of every row, as address and model."""
         return [(str(row.info.get("llmao_key")), row.model_name) for row in self.db.values()]
 
-    def out(self) -> bool:
-        """Tell whether a write waits for its answer."""
-        return any(each.ended is None for each in self.writes[-4:])
-
     def begun_since(self, moment: float) -> list[Wrote]:
         """Return the writes that began after a moment."""
         return [each for each in self.writes if each.began > moment]

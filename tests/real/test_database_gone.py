@@ -5,7 +5,7 @@ every interval, time-out and longest wait of the store has come round.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from tests.real.lab.postgres import Postgres
 from llmao_core.testing.fake_vllm import Mode
 
 from .conftest import Figures
-from .stage import NotDoneError, Stage, Visitor, staged, until
+from .stage import NotDoneError, Server, Stage, Visitor, staged, until
 from .timing import now
 
 pytestmark = pytest.mark.real
@@ -27,7 +27,8 @@ ROUTED_S = 60
 # The election looks every second, and the store is tried again after half a minute at most.
 RESUMED_S = 20
 KNOWN_S = 40
-PAGES = ("/models", "/boxes", "/admin", "/healthz", "/readyz", "/metrics")
+# Those at the end show what is kept, or say that it cannot be read.
+PAGES = ("/models", "/boxes", "/admin", "/healthz", "/readyz", "/metrics", "/admin/log")
 
 
 @pytest.fixture
@@ -57,8 +58,9 @@ async def test_llmao_goes_on_without_its_database(
         stopped = now()
         dying, vanishing, _ = stage.servers
         dying.vllm.mode = Mode.REFUSES
-        stage.litellm.remove(next(iter(_rows_of(stage, vanishing.key))))
-        figures("answered meanwhile", await _answers(visitor, stopped + AWAY_S))
+        pages = (*PAGES, f"/boxes/{dying.host}", f"/deployments/{_row_of(stage, dying)}")
+        stage.litellm.remove(_row_of(stage, vanishing))
+        figures("answered meanwhile", await _answers(visitor, pages, stopped + AWAY_S))
         with pytest.raises(NotDoneError, match=r"The store, PostgreSQL at 127\.0\.0\.1:\d+"):
             await visitor.approve(LATER, "s2", dying.port)
         assert 404 == (await visitor.fetch(LATER)).status_code
@@ -79,18 +81,19 @@ _ACTIONS = (
 )
 
 
-def _rows_of(stage: Stage, key: tuple[str, str]) -> list[str]:
-    return [each.id for each in stage.litellm.db.values() if key[0] == each.info["llmao_key"]]
+def _row_of(stage: Stage, server: Server) -> str:
+    rows = stage.litellm.db.values()
+    return next(row.id for row in rows if server.vllm.base == row.info["llmao_key"])
 
 
-async def _answers(visitor: Visitor, until_s: float) -> str:
+async def _answers(visitor: Visitor, pages: Sequence[str], until_s: float) -> str:
     """Ask for everything until a moment; say how often."""
     asked = 0
     while now() < until_s:
         assert 200 == (await visitor.fetch(APPROVED)).status_code
-        for page in PAGES:
+        for page in pages:
             answer = await visitor.get(page)
             assert 200 == answer.status_code, (page, answer.text)
         asked += 1
         await asyncio.sleep(0.2)
-    return f"{asked} times a box and {len(PAGES)} pages"
+    return f"{asked} times a box and {len(pages)} pages"

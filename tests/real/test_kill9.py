@@ -28,6 +28,7 @@ from llmao_web.shell.store import Store, Wanted
 from .conftest import Figures
 from .llmao import Llmao
 from .stage import Stage, Visitor, staged
+from .timing import now
 
 pytestmark = pytest.mark.real
 
@@ -39,7 +40,11 @@ SERVERS = ("127.0.0.2", "127.0.0.3")
 APPROVED = ("127.0.9.1", "127.0.9.2", "127.0.9.3")
 WRITE_S = 0.2
 ANSWER_S = 0.2
+# Many a row appears only when the llmao after the killed one has looked, and wants it itself.
+OUTLIVES_S = 8.0
 LONGEST_LIFE_S = 1.0
+# Between two deeds, which take about as long: what was decided is read whole in every life.
+PAUSE_S = 0.02
 WRITES_S = 20
 ROUTED_S = 60
 
@@ -57,7 +62,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     """Give servers and a LiteLLM whose writes take their time, and whose answers take more."""
-    speeds = Speeds(lambda _: WRITE_S, WRITE_S)
+    chance = Random(SEED)
+    speeds = Speeds(lambda _: chance.choice((WRITE_S, OUTLIVES_S)), WRITE_S)
     async with staged(tmp_path, SERVERS, speeds=speeds, answer_s=ANSWER_S) as stage:
         yield stage
 
@@ -103,6 +109,7 @@ class Lives:
 
     async def live(self, *, in_a_write: bool) -> None:
         """Start it, look at what is kept, put it under load, and kill it at a moment."""
+        began = now()
         await asyncio.to_thread(self.llmao.start)
         await self.look()
         async with AsyncExitStack() as stack:
@@ -115,17 +122,21 @@ class Lives:
                     group.create_task(_until_killed(self._fetch(told, visitor)))
                 await asyncio.sleep(self.chance.uniform(0.0, LONGEST_LIFE_S))
                 if in_a_write:
-                    await self._in_a_write()
-                self.in_a_write += self.stage.litellm.out()
+                    await self._in_a_write(began)
+                self.in_a_write += self._writes_since(began)
                 await asyncio.to_thread(self.llmao.kill)
         assert set() == self.stage.litellm.twice
 
-    async def _in_a_write(self) -> None:
+    def _writes_since(self, began: float) -> bool:
+        writes = self.stage.litellm.begun_since(began)
+        return any(each.ended is None for each in writes)
+
+    async def _in_a_write(self, began: float) -> None:
         """Take a row away, so that it is written again, and wait for some moment of that."""
         if rows := sorted(self.stage.litellm.db):
             self.stage.litellm.remove(self.chance.choice(rows))
         async with asyncio.timeout(WRITES_S):
-            while not self.stage.litellm.out():
+            while not self._writes_since(began):
                 await asyncio.sleep(0.01)
         await asyncio.sleep(self.chance.uniform(0.0, WRITE_S + ANSWER_S))
 
@@ -139,6 +150,7 @@ class Lives:
             else:
                 await visitor.does("label", host=told.host, label=str(number), note=f"n{number}")
                 told.labelled.append(number)
+            await asyncio.sleep(PAUSE_S)
 
     async def _fetch(self, told: Told, visitor: Visitor) -> None:
         """Ask as the box of a host: from its approval on it is answered, in every life."""
@@ -150,7 +162,7 @@ class Lives:
                 [server] = answer.json()["servers"]
                 assert known <= int(server["name"].removeprefix("s")) <= told.asked
                 self.fetched += 1
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(PAUSE_S)
 
     # ---- what is kept
 
