@@ -130,11 +130,13 @@ def _server(said: Mapping[str, Any]) -> Server:
     name, port, source = said.get("name"), said.get("port"), said.get("source")
     kind = source.get("kind") if isinstance(source, dict) else None
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise RefusedError(f"{name!r} cannot name a process: letters, digits, `.`, `_`, `-`")
-    if not isinstance(port, int) or not 0 < port < 65536:
-        raise RefusedError(f"{name}: {port!r} is no port")
-    if kind in ("url", "registry"):
-        raise RefusedError(f"{name}: weights from a {kind} cannot be fetched yet; use hf or local")
+        raise RefusedError(f"{_cut(name)} cannot name a process: letters, digits, `.`, `_`, `-`")
+    if not isinstance(port, int) or isinstance(port, bool) or not 0 < port < 65536:
+        raise RefusedError(f"{name}: {_cut(port)} is no port")
+    if kind not in (None, "hf", "local"):
+        raise RefusedError(
+            f"{name}: weights from {_cut(kind)} cannot be fetched yet; use hf or local"
+        )
     args = _arguments(name, said.get("args") or [])
     fraction = _number(name, said, "gpu_memory_utilization")
     given = option(args, *_FRACTION)
@@ -146,7 +148,7 @@ def _server(said: Mapping[str, Any]) -> Server:
         api_key=_bearer(name, said.get("api_key")),
         args=args,
         source=str(kind or "hf"),
-        max_model_len=_whole(_number(name, said, "max_model_len")),
+        max_model_len=_whole(name, "max_model_len", _number(name, said, "max_model_len")),
         vram_gb=_number(name, said, "vram_gb"),
         disk_gb=_number(name, said, "disk_gb"),
         fraction=fraction if given is None else _given_fraction(name, given),
@@ -195,12 +197,20 @@ def _number(name: str, said: Mapping[str, Any], what: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
-        raise RefusedError(f"{name}: {what} is {value!r}, which is no number above 0")
+        raise RefusedError(f"{name}: {what} is {_cut(value)}, which is no number above 0")
     return value
 
 
-def _whole(number: float | None) -> int | None:
+def _whole(name: str, what: str, number: float | None) -> int | None:
+    if number is not None and number != int(number):
+        raise RefusedError(f"{name}: {what} is {number!r}, which is no whole number")
     return None if number is None else int(number)
+
+
+def _cut(said: object) -> str:
+    """Return what was said, short enough for a log."""
+    shown = repr(said)
+    return shown if len(shown) <= 80 else f"{shown[:80]}…"
 
 
 def option(args: Sequence[str], *names: str) -> str | None:
@@ -216,9 +226,9 @@ def option(args: Sequence[str], *names: str) -> str | None:
 
 def _parallel(name: str, args: Sequence[str], *names: str) -> int:
     given = option(args, *names) or "1"
-    if not given.isdecimal() or not 0 < int(given) <= 64:
-        raise RefusedError(f"{name}: {names[0]} is {given!r}, which is no number of cards")
-    return int(given)
+    if not given.isdecimal() or not 0 < int(given[:9]) <= 64:
+        raise RefusedError(f"{name}: {names[0]} is {_cut(given)}, which is no number of cards")
+    return int(given[:9])
 
 
 def _given_fraction(name: str, given: str) -> float:
@@ -690,7 +700,8 @@ class Llmao:
             raise NotYetError(f"{why}: see to it, or to this box's clock") from None
         except (OSError, http.client.HTTPException) as error:
             why = str(error) or type(error).__name__
-            raise NotYetError(f"{self.base.scheme}://{name} cannot be reached ({why})") from None
+            place = f"{self.base.scheme}://{self.base.netloc.rpartition('@')[2]}"
+            raise NotYetError(f"{place} cannot be reached ({why})") from None
         finally:
             line.close()
         return _judge(reply)

@@ -130,8 +130,8 @@ def identifier(value: object) -> str:
 
 def port(value: object) -> int | None:
     """Return a port from 1 to 65535, given as a number or as its digits."""
-    if isinstance(value, str) and value.isascii() and value.strip().isdigit():
-        value = int(value[:12])
+    if isinstance(value, str) and value.isascii() and (digits := value.strip()).isdigit():
+        value = int(digits[:12])
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 1 <= value <= 65535 else None

@@ -73,3 +73,23 @@ def test_only_a_loopback_url_is_a_fake_s(local: bool, url: str) -> None:
 
 def test_a_place_shows_no_credentials() -> None:
     assert "example.org:8" == providers.place_of("https://me:secret@example.org:8/x")
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        (8001, 8001),
+        (8001, "8001"),
+        (8001, " " * 12 + "8001 "),
+        (None, "9" * 5000),
+        (None, " " * 20),
+        (None, True),
+        (None, 0),
+        (None, "65536"),
+        (None, "٣"),
+        (None, None),
+    ],
+)
+def test_a_port_is_a_number_or_its_digits(expected: int | None, said: object) -> None:
+    """Whatever stands there, it is a port or nothing, and never an error."""
+    assert expected == providers.port(said)

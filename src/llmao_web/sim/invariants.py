@@ -28,7 +28,7 @@ HOUR_S = 3600.0
 STORM_S = 600.0
 STORM_WRITES = 30
 # People and boxes asked for these; a server may be serving then.
-_WISHED = frozenset({"drained", "announced-restart", "reboot-drain", "duplicate-rows"})
+_WISHED = frozenset({"announced-restart", "reboot-drain", "duplicate-rows"})
 
 
 @define(eq=False)
