@@ -20,7 +20,7 @@ from tests.real.lab.process import free_port
 from llmao_core.secret import Secret
 from llmao_core.testing.fake_vllm import FakeVLLM, Mode
 from llmao_core.testing.served import Call, Reply
-from llmao_litellm.fake import MASTER_KEY, FakeLiteLLM, Speeds
+from llmao_litellm.fake import MASTER_KEY, FakeLiteLLM
 from llmao_web.pages.flash import COOKIE
 from llmao_web.shell.clock import SystemClock
 
@@ -64,13 +64,15 @@ class Wrote:
 class NotingLiteLLM(FakeLiteLLM):
     """A simulated LiteLLM that notes who wrote when, and whether a key ever had two rows.
 
-    answer_s: how long the answer to a write waits after the row is as it was asked for.
+    held_s: how long a write waits before it is carried out. answer_s: how long its answer waits
+    after that.
     """
 
-    def __init__(self, speeds: Speeds, answer_s: float) -> None:
-        super().__init__(SystemClock().now, poll_interval_s=POLL_S, speeds=speeds)
+    def __init__(self, held_s: Callable[[], float], answer_s: float) -> None:
+        super().__init__(SystemClock().now, poll_interval_s=POLL_S)
         self.writes: list[Wrote] = []
         self.twice: set[tuple[str, str]] = set()
+        self._held_s = held_s
         self._answer_s = answer_s
 
     async def handle(self, call: Call) -> Reply:
@@ -79,6 +81,7 @@ class NotingLiteLLM(FakeLiteLLM):
             return await super().handle(call)
         wrote = Wrote(now(), int(call.headers["host"].rpartition(":")[2]), call.path)
         self.writes.append(wrote)
+        await asyncio.sleep(self._held_s())
         reply = await super().handle(call)
         self._look()
         await asyncio.sleep(self._answer_s)
@@ -243,12 +246,12 @@ class Stage:
 
 @asynccontextmanager
 async def staged(
-    folder: Path, hosts: Iterable[str], doors: int = 1, speeds: Speeds | None = None,
+    folder: Path, hosts: Iterable[str], doors: int = 1, held_s: Callable[[], float] = lambda: 0.0,
     answer_s: float = 0.0,
 ) -> AsyncIterator[Stage]:  # fmt: skip
     """Give a stage with a server on each of some hosts; no log of a llmao may hold a secret."""
     hidden = Secrets()
-    litellm = NotingLiteLLM(speeds or Speeds(), answer_s)
+    litellm = NotingLiteLLM(held_s, answer_s)
     async with AsyncExitStack() as stack:
         urls = [await stack.enter_async_context(litellm.serve()) for _ in range(doors)]
         servers: list[Server] = []

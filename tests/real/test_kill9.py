@@ -19,7 +19,6 @@ from attrs import define, field
 from tests.real.lab.install import install_litellm
 from tests.real.lab.postgres import Postgres
 
-from llmao_litellm.fake import Speeds
 from llmao_web.shell.clock import SystemClock
 from llmao_web.shell.ledger import EntryKind, Kept, Numbered
 from llmao_web.shell.opening import looked_into
@@ -40,7 +39,7 @@ SERVERS = ("127.0.0.2", "127.0.0.3")
 APPROVED = ("127.0.9.1", "127.0.9.2", "127.0.9.3")
 WRITE_S = 0.2
 ANSWER_S = 0.2
-# Many a row appears only when the llmao after the killed one has looked, and wants it itself.
+# Every other row appears only when the llmao after the killed one has looked, and wants it itself.
 OUTLIVES_S = 8.0
 LONGEST_LIFE_S = 1.0
 # Between two deeds, which take about as long: what was decided is read whole in every life.
@@ -63,8 +62,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     """Give servers and a LiteLLM whose writes take their time, and whose answers take more."""
     chance = Random(SEED)
-    speeds = Speeds(lambda _: chance.choice((WRITE_S, OUTLIVES_S)), WRITE_S)
-    async with staged(tmp_path, SERVERS, speeds=speeds, answer_s=ANSWER_S) as stage:
+    held_s = lambda: chance.choice((WRITE_S, OUTLIVES_S))  # noqa: E731
+    async with staged(tmp_path, SERVERS, held_s=held_s, answer_s=ANSWER_S) as stage:
         yield stage
 
 
@@ -133,10 +132,12 @@ class Lives:
 
     async def _in_a_write(self, began: float) -> None:
         """Take a row away, so that it is written again, and wait for some moment of that."""
-        if rows := sorted(self.stage.litellm.db):
-            self.stage.litellm.remove(self.chance.choice(rows))
+        litellm = self.stage.litellm
         async with asyncio.timeout(WRITES_S):
             while not self._writes_since(began):
+                # One that was taken may come back by a write of an earlier life.
+                if len(rows := sorted(litellm.db)) == len(SERVERS):
+                    litellm.remove(self.chance.choice(rows))
                 await asyncio.sleep(0.01)
         await asyncio.sleep(self.chance.uniform(0.0, WRITE_S + ANSWER_S))
 

@@ -133,6 +133,8 @@ async def pair(postgres: Postgres, tmp_path: Path, figures: Figures) -> AsyncIte
         await stage.routed(ROUTED_S)
         await asyncio.to_thread(llmaos[1].start)
         async with stage.visitor(llmaos[0]) as one, stage.visitor(llmaos[1]) as other:
+            # It listens before it has read what was decided, and answers when it has.
+            await other.get("/healthz")
             await one.approve(APPROVED, "s1", stage.servers[0].port)
             figures("approved at one → answered by the other", await _told(other, APPROVED))
             ports = [door.port for door in stage.doors]
