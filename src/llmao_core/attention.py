@@ -31,15 +31,8 @@ from .records import (
 from .scene import Scene
 from .signal import saturated_s
 from .snapshots import Snapshots, UnknownHost
+from .verdicts import DOWN
 from .waiting import failing_writes, held, item, needing_people
-
-_DOWN = (
-    Lifecycle.UNHEALTHY,
-    Lifecycle.STALLED,
-    Lifecycle.REJECTED,
-    Lifecycle.FOREIGN,
-    Lifecycle.WRONG_MODEL,
-)
 
 
 def attention(
@@ -151,7 +144,7 @@ def _records(records: Iterable[Record]) -> Iterator[AttentionItem]:
     for record in records:
         key = record.key
         wanted = record.kind in (Kind.INTENDED, Kind.DISCOVERED)
-        if wanted and record.lifecycle in _DOWN and not record.drained:
+        if wanted and record.lifecycle in DOWN and not record.drained:
             yield item(
                 ItemKind.DOWN,
                 f"{key} is {record.lifecycle.value}: {_why(record)}",

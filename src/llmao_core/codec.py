@@ -6,7 +6,7 @@ that the rest is still checked; a Config with an error in it never leaves this f
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 from attrs import evolve, frozen
@@ -39,6 +39,8 @@ from .shapes import Resolve, WrongError, as_reference, expected
 from .source_file import File, SourceFile
 
 MAX_PROBLEMS = 200
+
+R = TypeVar("R")
 
 _CELLS = {"model": 0, "port": 1, "name": 2, "public_port": 3}
 _SECTIONS = {
@@ -149,8 +151,8 @@ class _ConfigFile(SourceFile):
             commercial=commercial,
             models=models,
             policy=self._policy(),
-            api_tokens=self._api_tokens(),
-            notify=self._notify(),
+            api_tokens=self._records("api_tokens", ApiToken),
+            notify=self._records("notify", NotifyConfig),
             store=self._store(),
             models_path=self._text("models_path"),
         )
@@ -171,18 +173,9 @@ class _ConfigFile(SourceFile):
             for name, each in given.items()
         }
 
-    def _api_tokens(self) -> tuple[ApiToken, ...]:
-        items = self.shaper.items(self.root.get("api_tokens"), ("api_tokens",))
-        return tuple(
-            self.shaper.record(each, ApiToken, ("api_tokens", index))
-            for index, each in enumerate(items)
-        )
-
-    def _notify(self) -> tuple[NotifyConfig, ...]:
-        items = enumerate(self.shaper.items(self.root.get("notify"), ("notify",)))
-        return tuple(
-            self.shaper.record(each, NotifyConfig, ("notify", index)) for index, each in items
-        )
+    def _records(self, name: str, kind: type[R]) -> tuple[R, ...]:
+        items = enumerate(self.shaper.items(self.root.get(name), (name,)))
+        return tuple(self.shaper.record(each, kind, (name, index)) for index, each in items)
 
     # ---- fleet
 

@@ -47,13 +47,10 @@ def boxes(places: Places) -> tuple[Box, ...]:
             one = (found.provider, found.instance.id)
             before = named[one].names if one in named else ()
             named[one] = Box(found, (*before, name), named=True)
-    return (*named.values(), *(Box(found, _own(found), named=False) for found in places.spare))
-
-
-def _own(found: Found) -> tuple[str, ...]:
-    instance = found.instance
-    every = (*instance.names, instance.id.lower(), *instance.addresses)
-    return tuple(dict.fromkeys(every))
+    return (
+        *named.values(),
+        *(Box(found, found.instance.called, named=False) for found in places.spare),
+    )
 
 
 def fold_idle(
@@ -113,7 +110,7 @@ def money_items(
     found = [
         box
         for box in (boxes(places) if idle else ())
-        if box.id in idle and retired.isdisjoint((*box.names, *_own(box.found)))
+        if box.id in idle and retired.isdisjoint((*box.names, *box.found.instance.called))
     ]
     servers = _servers({name for box in found for name in box.names}, drafts) if found else {}
     asking = {one.host for one in scene.protocol.unknown}

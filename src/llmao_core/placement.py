@@ -85,8 +85,7 @@ def answering(places: Places, names: Collection[str]) -> Mapping[str, tuple[Answ
     ]
     found: dict[str, tuple[Answering, ...]] = {}
     for one in every:
-        instance = one.found.instance
-        for name in {instance.id.lower(), *instance.names, *instance.addresses}:
+        for name in one.found.instance.called:
             if name in names:
                 found[name] = (*found.get(name, ()), one)
     return found

@@ -25,6 +25,7 @@ from .facts import (
     Want,
 )
 from .records import Lifecycle
+from .verdicts import DOWN
 
 Cell = tuple[Fact, ...] | Fact | None
 LifeCell = tuple[Lifecycle, ...] | Lifecycle | None
@@ -127,13 +128,6 @@ _ORPHANS = (*_LEFT, Want.BOXLESS)
 _OURS = (Want.INTENDED, Want.DISCOVERED, Want.COMMERCIAL, *_ORPHANS)
 _WANTED = (Want.INTENDED, Want.DISCOVERED, Want.COMMERCIAL)
 _BOX = (Want.INTENDED, Want.DISCOVERED)
-_DOWN = (
-    Lifecycle.UNHEALTHY,
-    Lifecycle.STALLED,
-    Lifecycle.REJECTED,
-    Lifecycle.FOREIGN,
-    Lifecycle.WRONG_MODEL,
-)
 _BAD = (AtRow.FAILED, AtRow.REFUSED, AtRow.OTHER_MODEL)
 _FIT = (Ready.OK, Ready.PROVEN)
 
@@ -158,9 +152,9 @@ ACTIONS: tuple[ActionRule, ...] = (
                gate=Gate.RESTARTING, want=_BOX),
     # ---- traffic off what does not serve
     ActionRule("open-row", "{key} does work for callers without a key: it is not ours.",
-               ActionKind.DELETE_LITELLM, want=_BOX, life=_DOWN, route=_ROUTED, at_row=AtRow.OPEN),
+               ActionKind.DELETE_LITELLM, want=_BOX, life=DOWN, route=_ROUTED, at_row=AtRow.OPEN),
     ActionRule("dead-row", "{key} is {life} and its row's own address fails: {detail}.",
-               ActionKind.DELETE_LITELLM, witness=True, want=_BOX, life=_DOWN, route=_ROUTED,
+               ActionKind.DELETE_LITELLM, witness=True, want=_BOX, life=DOWN, route=_ROUTED,
                at_row=_BAD),
     # A box that reboots fetches first and loads after; its old row must not wait for Stalled.
     ActionRule("rebooting-box", "{key} is {life} and its row's own address fails: {detail}.",

@@ -175,6 +175,11 @@ class Instance:
     location: str = ""
     group: str = ""
 
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Return every name it answers to, each once: labels, its id, its addresses."""
+        return tuple(dict.fromkeys((*self.names, self.id.lower(), *self.addresses)))
+
 
 @frozen
 class Listing:

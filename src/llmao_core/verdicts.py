@@ -23,6 +23,16 @@ class Lifecycle(enum.Enum):
     CONFIGURED = "Configured"
 
 
+# Where it cannot be called, and somebody should look.
+DOWN = (
+    Lifecycle.UNHEALTHY,
+    Lifecycle.STALLED,
+    Lifecycle.REJECTED,
+    Lifecycle.FOREIGN,
+    Lifecycle.WRONG_MODEL,
+)
+
+
 class SignalKind(enum.Enum):
     """What the newest probe with the dialable URL and bearer came to."""
 

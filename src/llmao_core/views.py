@@ -160,7 +160,7 @@ def _idle_since(found: Found, history: History) -> float | None:
 
 def _spare(found: Found, history: History, keys: Mapping[str, Sequence[Key]]) -> HostView:
     instance = found.instance
-    names = (*instance.names, instance.id.lower(), *instance.addresses)
+    names = instance.called
     return HostView(
         name=names[0],
         provider=found.provider,

@@ -25,7 +25,6 @@ from .api.routes import api_routes, description
 from .auth.bearers import Bearers
 from .auth.gatehouse import Gatehouse, middleware, sessions_of
 from .auth.guards import TurnedAwayError
-from .auth.peers import networks
 from .auth.routes import SignIn, sign_in_routes
 from .box_api import box_routes
 from .box_files import box_files
@@ -39,6 +38,7 @@ from .pages.live import Live, live_page
 from .pages.log import log_page
 from .pages.models import ModelsPages, models_page
 from .pages.render import Renderer
+from .peers import networks
 from .people import FOR_CALLERS
 from .shell.store import MemoryStore
 from .static_files import static_files

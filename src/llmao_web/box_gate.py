@@ -6,8 +6,6 @@ Nothing here is sent: a refusal is raised as a value with its status, code and s
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 
 from attrs import define, field, frozen
@@ -16,15 +14,15 @@ from llmao_core.box_config import BoxAnswer
 from llmao_core.config import ServerConfig
 from llmao_core.errors import LlmaoError
 from llmao_core.intended import Intended
-from llmao_core.keys import host_name, is_address
+from llmao_core.keys import is_address
 from llmao_core.protocol import Unknown, WrongKey
 from llmao_core.secret import Secret
 
 from .desk import Clock, Desk
 from .limit import Limit
+from .peers import Networks, is_within, networks, normal, peer_of
 
 LONGEST_HOST = 253
-NAMES_CACHED = 4096
 _REVISION = re.compile(r"[A-Za-z0-9._-]{1,80}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _READ = frozenset(
@@ -111,9 +109,8 @@ class Asked:
         for name, value in scope["headers"]:
             if name in _READ:
                 values.setdefault(name, []).append(value)
-        client = scope.get("client")
-        peer = _normal(client[0]) if client else ""
-        return cls(scope["method"], peer, values, _applied(values.get(b"x-llmao-revision")))
+        applied = _applied(values.get(b"x-llmao-revision"))
+        return cls(scope["method"], peer_of(scope), values, applied)
 
     def text(self, name: bytes) -> str:
         """Return a header as text, repeated ones joined; "" when absent."""
@@ -126,14 +123,6 @@ class Asked:
             return False
         tags = [tag.strip().removeprefix("W/") for tag in self.text(b"if-none-match").split(",")]
         return "*" in tags or f'"{revision}"' in tags
-
-
-@lru_cache(NAMES_CACHED)
-def _normal(host: str) -> str:
-    try:
-        return host_name(host)
-    except ValueError:
-        return host.strip().lower()
 
 
 def _applied(given: Sequence[bytes] | None) -> str:
@@ -155,11 +144,11 @@ class Gate:
     server: ServerConfig
     clock: Clock
     limit: Limit = field(factory=Limit)
-    _proxies: tuple[IPv4Network | IPv6Network, ...] = field(init=False)
+    _proxies: Networks = field(init=False)
 
     @_proxies.default
-    def _read_proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:
-        return tuple(ip_network(cidr, strict=False) for cidr in self.server.trusted_proxies)
+    def _read_proxies(self) -> Networks:
+        return networks(self.server.trusted_proxies)
 
     def admit(self, asked: Asked) -> BoxAnswer:
         """Return the answer for who asks; raises RefusalError, notes wrong keys and strangers."""
@@ -190,7 +179,7 @@ class Gate:
     def _hint(self, asked: Asked) -> str:
         """Return who a caller with a wrong key says it is."""
         said = asked.text(b"x-llmao-host")[:LONGEST_HOST]
-        return _normal(said) if said else self._forwarded(asked)
+        return normal(said) if said else self._forwarded(asked)
 
     def _claimed(self, asked: Asked) -> str:
         given = asked.values.get(b"x-llmao-host")
@@ -209,13 +198,11 @@ class Gate:
             first = first.partition("]")[0] + "]"
         elif first.count(":") == 1:
             first = first.partition(":")[0]
-        name = _normal(first)
+        name = normal(first)
         return name if is_address(name) else ""
 
     def _may_forward(self, peer: str) -> bool:
-        if not self._proxies:
-            return True
-        return is_address(peer) and any(ip_address(peer) in network for network in self._proxies)
+        return not self._proxies or is_within(peer, self._proxies)
 
 
 def _fleet_keys(intended: Intended | None) -> list[Secret]:
@@ -248,4 +235,4 @@ def _from_header(given: Sequence[bytes]) -> str:
         raise _bad_host(f"is longer than {LONGEST_HOST} characters")
     if _CONTROL.search(text):
         raise _bad_host("has control characters")
-    return _normal(text)
+    return normal(text)

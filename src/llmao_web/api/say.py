@@ -12,6 +12,7 @@ from llmao_core import keys as core_keys
 from llmao_core import plan as core_plan
 from llmao_core import records as core
 from llmao_web.pages.callers import UNKNOWN, about
+from llmao_web.pages.lines import port_of
 from llmao_web.pages.names import page_id
 from llmao_web.shell.ledger import Numbered
 from llmao_web.shell.store import Transition
@@ -96,12 +97,10 @@ def _address(record: core.Record) -> str:
     """Return host and port of a box; a provider's address is nobody's business."""
     if record.kind is core.Kind.COMMERCIAL or not record.dialable:
         return ""
-    try:
-        parts = urlsplit(record.dialable)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
+    port = port_of(record.dialable)
+    if port is None:
         return ""
-    port = port or {"http": 80, "https": 443}.get(parts.scheme)
+    host = urlsplit(record.dialable).hostname or ""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

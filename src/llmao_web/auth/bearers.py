@@ -11,10 +11,10 @@ from attrs import define, field
 
 from llmao_core.config import ApiToken
 from llmao_web.limit import Limit
+from llmao_web.peers import Networks, caller_of, shared_by, values_of
 from llmao_web.people import User
 
 from .guards import TurnedAwayError
-from .peers import Networks, caller_of, shared_by, values_of
 
 _CHALLENGE = {"www-authenticate": 'Bearer realm="llmao", error="invalid_token"'}
 

@@ -15,6 +15,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from llmao_core.config import Config
 from llmao_web.desk import Clock
+from llmao_web.peers import header_of
 from llmao_web.people import (
     ANYBODY,
     CSRF,
@@ -28,7 +29,6 @@ from llmao_web.people import (
 from .bearers import Bearers
 from .guards import TurnedAwayError, admins_only
 from .identity import Identify, identifying
-from .peers import header_of
 from .session import Session, Sessions
 
 API = "/api/"

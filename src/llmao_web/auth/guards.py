@@ -19,6 +19,15 @@ class TurnedAwayError(HTTPException):
     """A request that is not answered; `detail` is for whoever sent it."""
 
 
+def is_local(place: str, longest: int) -> bool:
+    """Tell whether a place somebody names is on this site, so that nobody is sent elsewhere.
+
+    A browser reads `//` and `/\\` as another site's name, and skips tabs and line breaks.
+    """
+    plain = place.startswith("/") and not place.startswith("//") and "\\" not in place
+    return plain and place.isprintable() and len(place) <= longest
+
+
 def admins_only(
     connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler | None = None
 ) -> None:

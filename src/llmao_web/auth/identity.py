@@ -11,10 +11,10 @@ from typing import Any
 
 from llmao_core.config import AuthConfig, ProxyConfig
 from llmao_core.urls import is_loopback
+from llmao_web.peers import header_of, is_within, networks, peer_of, values_of
 from llmao_web.people import User
 
 from .guards import TurnedAwayError
-from .peers import header_of, is_within, networks, peer_of, values_of
 from .session import Session
 
 OPERATOR = User("operator", admin=True)

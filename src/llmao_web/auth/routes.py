@@ -19,13 +19,13 @@ from llmao_core.errors import LlmaoError
 from llmao_web.desk import Clock
 from llmao_web.limit import Limit
 from llmao_web.pages.render import Renderer
+from llmao_web.peers import Networks, caller_of, networks, shared_by
 from llmao_web.people import FOR_STRANGERS, SESSION, csrf_holds, user_of
 
-from .guards import TurnedAwayError
+from .guards import TurnedAwayError, is_local
 from .identity import basis_of
 from .oidc import CALLBACK, Oidc
 from .passwords import Passwords
-from .peers import Networks, caller_of, networks, shared_by
 from .session import Session, Sessions
 
 HOME = "/models"
@@ -41,9 +41,7 @@ Form = Annotated[dict[str, str], Body(media_type=RequestEncodingType.URL_ENCODED
 
 def local_place(text: str) -> str:
     """Return a place on this site, the front page for anything else."""
-    plain = text.startswith("/") and not text.startswith(("//", "/\\", "/signin"))
-    fits = plain and text.isprintable() and "\\" not in text and len(text) <= _LONGEST_NEXT
-    return text if fits else HOME
+    return text if is_local(text, _LONGEST_NEXT) and not text.startswith("/signin") else HOME
 
 
 @define

@@ -228,8 +228,7 @@ def listed_as(listings: Mapping[str, Reading[Listing]], host: str) -> tuple[Inst
         (instance, provider)
         for provider, reading in listings.items()
         for instance in (reading.snapshot.body.instances if reading.snapshot else ())
-        if instance.status is not BoxStatus.GONE
-        and host in (instance.id.lower(), *instance.names, *instance.addresses)
+        if instance.status is not BoxStatus.GONE and host in instance.called
     ]
     return found[0] if len(found) == 1 else (None, "")
 

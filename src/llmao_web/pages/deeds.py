@@ -19,8 +19,7 @@ from llmao_web.shell.asking import Refusal
 
 from .flash import telling
 from .forms import AnyRequest, Form, is_our_own, place_of, read_form, rows_of
-
-MOST_AT_ONCE = 50
+from .work import MOST_AT_ONCE
 
 Deed = Callable[[Office, Form, str], Awaitable[str]]
 

@@ -12,7 +12,7 @@ from attrs import frozen
 from litestar import Request
 
 from llmao_core.config import HostRow
-from llmao_web.auth.guards import TurnedAwayError
+from llmao_web.auth.guards import TurnedAwayError, is_local
 from llmao_web.people import csrf_holds
 from llmao_web.shell.asking import Refusal, process_name
 
@@ -96,10 +96,8 @@ def place_of(request: AnyRequest, form: Form) -> str:
 
 
 def _own_place(text: str) -> str:
-    # A browser reads `//` and `/\` as another site's name, and skips tabs and line breaks.
-    plain = text.startswith("/") and not text.startswith("//") and "\\" not in text
-    fits = text.isascii() and text.isprintable() and " " not in text and len(text) <= LONGEST_PLACE
-    return text if plain and fits else "/admin"
+    fits = is_local(text, LONGEST_PLACE) and text.isascii() and " " not in text
+    return text if fits else "/admin"
 
 
 def rows_of(form: Form) -> tuple[HostRow, ...]:

@@ -3,7 +3,7 @@
 Rule of this file: a page of the log ends at a number, so that what comes meanwhile moves nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,7 +19,7 @@ from llmao_web.shell.store import Transition, Wanted
 from .forms import AnyRequest, Form, fields_of
 from .names import page_of
 from .render import Renderer
-from .said import about, said, tone_of
+from .said import about, evidence_of, said, tone_of
 
 PAGE = 100
 _FIELD_CHARS = 200
@@ -108,9 +108,5 @@ def line(numbered: Numbered) -> Line:
         about(entry),
         said(entry),
         tone_of(entry),
-        tuple(_evidence(entry.detail.get("evidence"))),
+        evidence_of(entry),
     )
-
-
-def _evidence(given: object) -> Iterable[str]:
-    return map(str, given) if isinstance(given, list | tuple) else ()

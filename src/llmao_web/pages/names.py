@@ -9,16 +9,10 @@ from urllib.parse import quote
 
 from llmao_core.intended import deployment_id
 from llmao_core.keys import Key
-from llmao_core.records import Availability, Badge, Kind, Lifecycle, Record, SignalKind
+from llmao_core.records import Availability, Badge, Lifecycle, Record, SignalKind
 from llmao_core.snapshots import SourceState
+from llmao_core.verdicts import DOWN
 
-DOWN = (
-    Lifecycle.UNHEALTHY,
-    Lifecycle.STALLED,
-    Lifecycle.REJECTED,
-    Lifecycle.FOREIGN,
-    Lifecycle.WRONG_MODEL,
-)
 _TONES: dict[object, str] = {
     Availability.AVAILABLE: "good",
     Availability.DEGRADED: "fair",
@@ -99,8 +93,3 @@ def worst_first(record: Record) -> tuple[int, int, str]:
 def counted(number: int, noun: str) -> str:
     """Return a number and its noun, in the plural where it is one."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def is_box(record: Record) -> bool:
-    """Tell whether a record is about a server on a box."""
-    return record.kind is not Kind.COMMERCIAL

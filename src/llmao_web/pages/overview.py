@@ -10,8 +10,9 @@ from attrs import frozen
 from llmao_core.plan import Plan
 from llmao_core.records import Availability, Kind, Lifecycle, SourceView, View
 from llmao_core.snapshots import SourceState
+from llmao_core.verdicts import DOWN
 
-from .names import DOWN, counted
+from .names import counted
 from .render import money
 
 _CALLABLE = (Availability.AVAILABLE, Availability.DEGRADED)

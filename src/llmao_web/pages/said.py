@@ -7,8 +7,10 @@ missing is left out, and nothing here fails.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from llmao_core.actions import OutcomeKind
 from llmao_web.shell.ledger import Entry, EntryKind
 
+GOOD = (OutcomeKind.DONE.value, OutcomeKind.ALREADY.value)
 _MOST_CHARS = 400
 
 
@@ -22,6 +24,12 @@ def said(entry: Entry) -> str:
 def about(entry: Entry) -> str:
     """Return whom an entry concerns, "" for nobody."""
     return str(entry.key) if entry.key is not None else entry.host
+
+
+def evidence_of(entry: Entry) -> tuple[str, ...]:
+    """Return what an action rested on, in lines."""
+    given = entry.detail.get("evidence")
+    return tuple(map(str, given)) if isinstance(given, list | tuple) else ()
 
 
 def _text(entry: Entry, name: str) -> str:
@@ -92,4 +100,4 @@ def tone_of(entry: Entry) -> str:
         return "bad"
     if outcome is None:
         return "plain"
-    return "good" if outcome in ("done", "already so") else "bad"
+    return "good" if outcome in GOOD else "bad"

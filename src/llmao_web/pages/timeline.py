@@ -3,19 +3,18 @@
 Rule of this file: it words what the store kept, and concludes nothing from it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from attrs import frozen
 
-from llmao_core.actions import OutcomeKind
 from llmao_core.records import Lifecycle
 from llmao_web.shell.ledger import EntryKind, Numbered
 from llmao_web.shell.store import Transition
 
 from .names import element, tone
+from .said import GOOD, evidence_of
 
 SHOWN = 100
-_GOOD = (OutcomeKind.DONE.value, OutcomeKind.ALREADY.value)
 _LIVES = {life.value: life for life in Lifecycle}
 
 
@@ -56,13 +55,8 @@ def _done(numbered: Numbered) -> Moment:
         f"e-{numbered.number}",
         entry.at,
         f"{str(detail.get('action', 'action')).replace('_', ' ')}: {outcome}",
-        "good" if outcome in _GOOD else "bad",
+        "good" if outcome in GOOD else "bad",
         entry.actor,
         why,
-        _lines(rule, detail.get("evidence")),
+        (*((f"rule: {rule}",) if rule else ()), *evidence_of(entry)),
     )
-
-
-def _lines(rule: str, evidence: object) -> tuple[str, ...]:
-    lines = evidence if isinstance(evidence, Sequence) and not isinstance(evidence, str) else ()
-    return (*((f"rule: {rule}",) if rule else ()), *(str(line) for line in lines))

@@ -81,7 +81,7 @@ class Keeper:
         try:
             self._keep(one)
         except (OSError, JournalError) as error:
-            self._failed(one, f"{error.strerror}" if isinstance(error, OSError) else str(error))
+            self._failed(one, str(error.strerror) if isinstance(error, OSError) else str(error))
         except Exception as error:
             log_unexpected("journal", error)
             self._failed(one, f"unexpected {type(error).__name__}, the log has the place")
@@ -128,10 +128,9 @@ class Keeper:
     def _failed(self, one: Pass, why: str) -> None:
         self._drop()
         self._again_at = one.at + AGAIN_S
-        said = f"{why}"
         if self.trouble is None:
-            log.warning("journal", trouble=said)
-            self.trouble = Trouble("Journal", said, one.at)
+            log.warning("journal", trouble=why)
+            self.trouble = Trouble("Journal", why, one.at)
         try:
             self.close()
         except OSError:

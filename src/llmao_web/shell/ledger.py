@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from attrs import field, frozen
 
-from llmao_core.actions import ActionKind, Outcome
+from llmao_core.actions import Outcome
 from llmao_core.config import HostRow, Json
 from llmao_core.intended import Approval, Labels
 from llmao_core.keys import Key
@@ -112,12 +112,6 @@ def carried_out(action: Action, at: float, outcome: Outcome) -> Entry:
         "said": outcome.said,
     }
     return Entry(at, action.released_by or "llmao", EntryKind.ACTION, key=action.key, detail=detail)
-
-
-def action_of(entry: Entry) -> ActionKind | None:
-    """Return the kind of an ACTION entry; None for any other, and for a kind long gone."""
-    said = entry.detail.get("action") if entry.kind is EntryKind.ACTION else None
-    return ActionKind(said) if said in {kind.value for kind in ActionKind} else None
 
 
 def placements(before: Mapping[str, str], after: Mapping[str, str], at: float) -> tuple[Entry, ...]:

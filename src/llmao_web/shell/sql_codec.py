@@ -98,11 +98,11 @@ def told_rows(noted: Iterable[tuple[BoxEvent | Request, float]], replica: str) -
     """Return the rows of what a replica tells; what is too long is left out."""
     rows = []
     for what, at in noted:
-        made = _converter.unstructure(what, unstructure_as=_TOLD)
-        if len(json.dumps(made)) > LONGEST_DETAIL:
-            # That a box asked matters more than what it was told.
-            made = {**made, "assignment": None}
-        if len(json.dumps(made)) <= LONGEST_DETAIL:
+        whole = _converter.unstructure(what, unstructure_as=_TOLD)
+        # That a box asked matters more than what it was told.
+        tries = (whole, {**whole, "assignment": None})
+        made = next((each for each in tries if len(json.dumps(each)) <= LONGEST_DETAIL), None)
+        if made is not None:
             rows.append({"at": _time(at), "replica": replica, "what": made})
     return rows
 

@@ -4,12 +4,14 @@ Rule of this file: a header is a claim; it counts only when the TCP peer is a pr
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
 from llmao_core.keys import host_name, is_address
 
 Networks = tuple[IPv4Network | IPv6Network, ...]
+NAMES_CACHED = 4096
 _MOST_HOPS = 32
 
 
@@ -26,7 +28,7 @@ def is_within(address: str, among: Networks) -> bool:
 def peer_of(scope: Any) -> str:
     """Return the normalised address of the TCP peer, "" when there is none."""
     client = scope.get("client")
-    return _normal(client[0]) if client else ""
+    return normal(client[0]) if client else ""
 
 
 def caller_of(scope: Any, proxies: Networks) -> str:
@@ -34,7 +36,7 @@ def caller_of(scope: Any, proxies: Networks) -> str:
     address = peer_of(scope)
     hops = header_of(scope, b"x-forwarded-for").split(",")[-_MOST_HOPS:]
     while hops and is_within(address, proxies):
-        said = _normal(hops.pop().strip())
+        said = normal(hops.pop().strip())
         if not is_address(said):
             break
         address = said
@@ -66,7 +68,9 @@ def _text(value: bytes) -> str:
         return value.decode("latin-1")
 
 
-def _normal(host: str) -> str:
+@lru_cache(NAMES_CACHED)
+def normal(host: str) -> str:
+    """Return the one spelling of a host; what can be none comes back trimmed, in lower case."""
     try:
         return host_name(host)
     except ValueError:
