@@ -64,7 +64,9 @@ def _spec(draft: Draft, target: Target, deployment: Deployment, scene: Scene) ->
     assert deployment.bearer is not None
     seen = draft.known.seen.get(target)
     if seen is None:
-        return ProbeSpec(target, deployment.bearer, deployment.served, deployment.mode, 0.0)
+        # A probe made before the instance changed told of another one: that one is not the answer.
+        due_at = draft.known.reset or 0.0
+        return ProbeSpec(target, deployment.bearer, deployment.served, deployment.mode, due_at)
     due_at = _due_at(seen, scene)
     canaries, canary_due, open_due = 0, None, None
     if draft.aim and draft.aim.target == target:
