@@ -171,7 +171,8 @@ def _verdict(
             return Verdict(SignalKind.FAILED, "requests run and nothing moves", Cause.HUNG)
         return told or Verdict(SignalKind.OK)
     if _busy(report, moved):
-        return Verdict(SignalKind.BUSY, "slow to answer, and its counters move")
+        proof = told.served if told else None
+        return Verdict(SignalKind.BUSY, "slow to answer, and its counters move", served=proof)
     return Verdict(SignalKind.FAILED, _failure(report.health), _cause(report.health))
 
 
@@ -207,7 +208,7 @@ def _told_with_bearer(
         if ours is None:
             names = ", ".join(model.id for model in models[:5]) or "nothing"
             return Verdict(SignalKind.OTHER_MODEL, f"serves {names}, not {served}")
-        return Verdict(SignalKind.OK, served=ours) if health.ok else None
+        return Verdict(SignalKind.OK, served=ours)
     if health.ok:
         return Verdict(SignalKind.GARBLED, f"/v1/models: HTTP {keyed.status}")
     return None

@@ -21,6 +21,7 @@ from llmao_core.testing.situation import LEGACY_KEY, SALTS, Server, address
 
 _HEALTH: Mapping[str, Reply] = {
     "busy": Reply(ReplyKind.TIMED_OUT),
+    "late": Reply(ReplyKind.TIMED_OUT),
     "silent": Reply(ReplyKind.TIMED_OUT),
     "closed": Reply(ReplyKind.REFUSED),
     "unrouted": Reply(ReplyKind.NO_ROUTE),
@@ -72,8 +73,8 @@ def _takes(server: Server, spec: ProbeSpec) -> bool:
 
 
 def _counters(server: Server, at: float) -> Counters:
-    moving = at if server.does == "busy" else 0.0
-    running = {"busy": 8.0, "stuck": 3.0, "quiet": 3.0}.get(server.does, 0.0)
+    moving = at if server.does in ("busy", "late") else 0.0
+    running = {"busy": 8.0, "late": 8.0, "stuck": 3.0, "quiet": 3.0}.get(server.does, 0.0)
     return Counters(
         generated=moving,
         prompt=100.0,

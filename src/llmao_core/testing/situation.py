@@ -315,6 +315,7 @@ DOES = frozenset(
     [
         "serves",
         "busy",
+        "late",
         "silent",
         "closed",
         "unrouted",
@@ -333,13 +334,14 @@ DOES = frozenset(
 class Server:
     """Whatever answers at one address.
 
-    does: serves; busy (/health late, counters move); silent (time-outs); closed (connection
-    refused); unrouted; failing (/health 503); locked (refuses every bearer); keyless (works without
-    one); garbled; stuck (/health is fine, requests run, nothing moves); quiet (the same, and it
-    answers a completion); shy (/health is fine, /v1/models times out). models: names it lists, ()
-    for whatever it is asked. host: `host:port` whose bearer it takes, "" for any; salt: `today`,
-    `yesterday` or `legacy`. canary: HTTP status it answers a completion with. prefill: a stuck
-    batch is all in prefill. waiting: requests in its queue.
+    does: serves; busy (/health and /v1/models late, counters move); late (only /health is);
+    silent (time-outs); closed (connection refused); unrouted; failing (/health 503); locked
+    (refuses every bearer); keyless (works without one); garbled; stuck (/health is fine, requests
+    run, nothing moves); quiet (the same, and it answers a completion); shy (/health is fine,
+    /v1/models times out). models: names it lists, () for whatever it is asked. host: `host:port`
+    whose bearer it takes, "" for any; salt: `today`, `yesterday` or `legacy`. canary: HTTP status
+    it answers a completion with. prefill: a stuck batch is all in prefill. waiting: requests in
+    its queue.
     """
 
     does: str = "serves"

@@ -12,6 +12,7 @@ from llmao_core.testing.world import STEP_WORDS
 _DOES = {
     "serves": "serves",
     "busy": "answers /health late while its counters move",
+    "late": "answers /health late and /v1/models promptly, while its counters move",
     "silent": "does not answer any more",
     "closed": "refuses connections",
     "unrouted": "has no route",
