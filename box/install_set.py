@@ -1015,25 +1015,41 @@ def _base(url: str) -> urllib.parse.SplitResult:
 
 def find_box(env: Mapping[str, str], units: Path, sleep: Sleep) -> Box:
     """Return this box as its environment describes it; raises RefusedError."""
-    key = env.get("FLEET_KEY", "").strip()
-    if not key or key.startswith("CHANGE_ME") or not key.isprintable():
-        raise RefusedError("FLEET_KEY is not set: put it into the template of this box")
-    host = env.get("LLMAO_HOST", "").strip()
-    if not host.isprintable():
-        raise RefusedError("LLMAO_HOST is no name of a box")
-    data = Path(env.get("DATA_DIRECTORY") or "/workspace").absolute()
+    key, host = env.get("FLEET_KEY", "").strip(), env.get("LLMAO_HOST", "").strip()
     vllm = shutil.which("vllm", path=env.get("PATH"))
+    base, problems = None, []
+    try:
+        base = _base(env.get("LLMAO_URL") or env.get("ASFQUART_URL") or "")
+    except RefusedError as problem:
+        problems.append(str(problem))
+    if not key or key.startswith("CHANGE_ME") or not key.isprintable():
+        problems.append("FLEET_KEY is not set: put it into the template of this box")
+    if not host.isprintable():
+        problems.append("LLMAO_HOST is no name of a box")
     if vllm is None:
-        raise RefusedError("there is no vllm on PATH: use an image that has it")
+        problems.append("there is no vllm on PATH: use an image that has it")
+    if base is None or vllm is None or problems:
+        raise RefusedError("; ".join(problems))
+    data = Path(env.get("DATA_DIRECTORY") or "/workspace").absolute()
     hf_home = env.get("HF_HOME") or str(data / "huggingface")
     token = env.get("HF_TOKEN", "").strip()
     layout = Layout(units, data, sys.executable, vllm, hf_home, token)
-    base = _base(env.get("LLMAO_URL") or env.get("ASFQUART_URL") or "")
     box = Box(layout, Llmao(base, key, host, sleep, print), hub_cache(env, hf_home), [key])
     box.secrets += [token] if token else []
     box.llmao.say = box.say
     box.llmao.applied = box.applied()
     return box
+
+
+_SETTINGS = """settings, from the environment:
+  LLMAO_URL       address of llmao, https (or ASFQUART_URL, its older name)
+  FLEET_KEY       fleet.key of llmao's config.yaml
+  LLMAO_HOST      the name of this box in fleet.hosts
+  DATA_DIRECTORY  where logs and the applied revision are kept (/workspace)
+  HF_HOME         where weights are kept ($DATA_DIRECTORY/huggingface)
+  HF_TOKEN        for gated weights
+
+exit codes: 0 done, 1 refused or failed, 2 bad usage, 3 (--check) this box is behind"""
 
 
 def main(
@@ -1042,7 +1058,10 @@ def main(
     """Run the command and return its exit code."""
     if given[:1] == ["run"]:
         run_server(given[1:], sleep)
-    parser = argparse.ArgumentParser(prog="install_set.py", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="install_set.py", description=__doc__.split("\n")[0], epilog=_SETTINGS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--dry-run", action="store_true", help="print programs and division only")
     what.add_argument("--check", action="store_true", help="exit 3 if this box is behind")

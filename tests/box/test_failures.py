@@ -218,6 +218,15 @@ def test_a_template_that_lacks_something(
     assert "pass@" not in told
 
 
+def test_all_that_a_template_lacks_is_said_at_once(machine: Machine) -> None:
+    """Nobody starts a rented box three times to learn of three settings."""
+    for name in ("LLMAO_URL", "FLEET_KEY"):
+        machine.set(name, "")
+    machine.set("PATH", "/nowhere")
+    _, told = machine.install()
+    assert 3 == sum(one in told for one in ("LLMAO_URL must", "FLEET_KEY is", "no vllm on PATH"))
+
+
 def test_an_older_template_is_understood(machine: Machine) -> None:
     """It calls the address by another name."""
     with scripted(reply()) as (url, _):

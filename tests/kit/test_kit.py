@@ -8,6 +8,7 @@ import pytest
 from llmao_core.testing.kit import ListingBench
 from llmao_core.testing.kit_listing import ListingProviderTests
 from llmao_core.testing.kit_wire import RAISES, Mishap
+from llmao_vast.bench import VastBench
 
 pytest_plugins = ["pytester"]
 
@@ -89,11 +90,17 @@ def test_a_mishap_left_out_has_a_reason() -> None:
     """A bench that cannot do something says why, or the check fails."""
     from llmao_core.testing.kit_suite import skip_if_it_cannot
 
-    class Silent(ListingBench):
+    class Silent(VastBench):
         cannot: ClassVar = {Mishap.HALF_A_PAGE: " "}
 
     with pytest.raises(AssertionError, match="no reason"):
-        skip_if_it_cannot(Silent.__new__(Silent), Mishap.HALF_A_PAGE)
+        skip_if_it_cannot(Silent(), Mishap.HALF_A_PAGE)
+
+
+def test_a_bench_with_gaps_names_them_all() -> None:
+    """Who writes a bench learns at once what is missing, not one method at a time."""
+    with pytest.raises(TypeError, match="plant, show, show_status, transport, truth"):
+        type("Mine", (ListingBench,), {})()
 
 
 # ---- by name, and live

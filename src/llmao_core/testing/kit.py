@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import hashlib
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
@@ -47,7 +48,7 @@ class Box:
     secret: str = field(default=PLANTED, repr=False)
 
 
-class Bench:
+class Bench(ABC):
     """A fake far end with the plugin in front of it.
 
     plugin: module or object with the hooks. card: the source under test. base_url, key: where the
@@ -74,33 +75,33 @@ class Bench:
 
     # ---- to be filled in
 
+    @abstractmethod
     def path(self) -> str:
         """Return the path of the plugin's section in config.yaml."""
-        raise NotImplementedError
 
+    @abstractmethod
     def transport(self) -> httpx.AsyncBaseTransport:
         """Return a transport that reaches the fake."""
-        raise NotImplementedError
 
+    @abstractmethod
     def truth(self) -> Mapping[str, object]:
         """Return what the far end holds, by id; it must change whenever the far end does."""
-        raise NotImplementedError
 
+    @abstractmethod
     def plant_some(self, count: int) -> list[str]:
         """Put so many things of any kind into the far end behind the plugin's back."""
-        raise NotImplementedError
 
+    @abstractmethod
     def order(self, kind: ActionKind) -> Order:
         """Prepare what an order of this kind needs, and return one that can be carried out."""
-        raise NotImplementedError
 
+    @abstractmethod
     def good_config(self) -> Config:
         """Return a configuration that the plugin has nothing against."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bad_configs(self) -> tuple[Config, ...]:
         """Return configurations whose section is wrong, each in another way."""
-        raise NotImplementedError
 
     # ---- to be changed where the API differs
 
@@ -178,17 +179,17 @@ class ListingBench(Bench):
 
     optional: tuple[str, ...] = ()
 
+    @abstractmethod
     def plant(self, box: Box) -> str:
         """Rent a box behind the plugin's back and return its id."""
-        raise NotImplementedError
 
+    @abstractmethod
     def show(self, box_id: str, **fields: object) -> None:
         """Let fields of a row say something else from now on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def show_status(self, box_id: str, word: str) -> None:
         """Let the status of a row be this word from now on."""
-        raise NotImplementedError
 
     def path(self) -> str:
         """Return the path of the plugin's section in config.yaml."""
@@ -233,9 +234,9 @@ class DeploymentsBench(Bench):
         """Return the path of the section that deployments plugins share."""
         return "litellm"
 
+    @abstractmethod
     def plant_foreign(self, name: str) -> str:
         """Put a row that is not llmao's into the far end and return its id."""
-        raise NotImplementedError
 
     def plant_some(self, count: int) -> list[str]:
         """Put foreign rows into the far end."""

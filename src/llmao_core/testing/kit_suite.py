@@ -51,7 +51,7 @@ class Suite:
 
     def make_bench(self) -> Bench:
         """Return a bench with an empty far end."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}.make_bench must return a bench")
 
     @pytest.fixture
     def bench(self) -> Iterator[Bench]:
