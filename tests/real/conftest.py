@@ -17,6 +17,9 @@ from tests.real.lab.litellm import LiteLLM
 from tests.real.lab.process import LabError, free_port
 from tests.real.lab.vllm import VLLM
 
+from .browsing import browser as browser
+from .browsing import chromium as chromium
+from .browsing import fleet as fleet
 from .llmao import Llmao, Secrets
 from .proxy import Proxy
 

@@ -218,9 +218,12 @@ class Stage:
     hidden: Secrets
     made: list[Llmao] = field(factory=list)
 
-    def llmao(self, store: str = "", door: int = 0, **fleet: Any) -> Llmao:
-        """Configure one more llmao. store: a URL, "" for a file of its own."""
-        more: Mapping[str, Any] = {
+    def llmao(
+        self, store: str = "", door: int = 0, more: Mapping[str, Any] | None = None, **fleet: Any
+    ) -> Llmao:
+        """Configure one more llmao. store: a URL, "" for a file of its own. more: sections."""
+        more = {
+            **(more or {}),
             "fleet": {**QUICK, **fleet},
             **({"store": store} if store else {}),
         }

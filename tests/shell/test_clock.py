@@ -83,7 +83,7 @@ class Scripted(Prober):
     made: "list[Scripted]" = []  # noqa: RUF012
     fail = False
 
-    def __init__(self, *parts: object) -> None:
+    def __init__(self, *parts: object, log: object) -> None:
         self.limits = parts[3:]
         self.specs: tuple[ProbeSpec, ...] | None = None
         self.running = 0
