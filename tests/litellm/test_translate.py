@@ -1,6 +1,8 @@
 """What LiteLLM's answers are read as; the answers are cut from recorded ones."""
 
 import json
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -203,7 +205,19 @@ def test_a_background_check_may_have_begun_a_minute_earlier() -> None:
     assert NOW + 0.5 - 60 == saved(checked_by="background_health_check")[ID].checked_at
 
 
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have this machine live eight hours east of Greenwich."""
+    monkeypatch.setenv("TZ", "UTC-8")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("elsewhere")
 def test_a_time_without_a_zone_is_utc() -> None:
+    """Wherever llmao runs: LiteLLM's database keeps UTC, and an old check must not look new."""
     assert NOW - 3 == saved(checked_at="2027-01-15T08:00:00")[ID].checked_at
 
 
