@@ -4,7 +4,7 @@ READY := .venv/.ready
 SOURCES := src box tests examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-real test-sim test-thorough sim check bench fmt docs
+.PHONY: help setup demo lab test test-real test-sim test-planted test-thorough sim check bench fmt docs screenshots
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -34,6 +34,9 @@ test-real: $(READY)  ## the tests against a real LiteLLM and a real vLLM (instal
 test-sim: $(READY)  ## 100 simulated worlds of two hours, and the three Sieve families
 	$(PY) -m pytest -m sim tests/sim
 
+test-planted: $(READY)  ## planted bugs, one at a time in a copy: which test finds each
+	$(PY) -m tests.planted
+
 sim: $(READY)  ## a long soak: 1000 simulated worlds of two hours
 	.venv/bin/llmao sim --seeds 1000 --hours 2
 
@@ -50,6 +53,9 @@ check: $(READY)  ## style, types, import contracts, duplicates, generated docume
 
 bench: $(READY)  ## every benchmark; the figures go into docs/performance.md by hand
 	for bench in tests/bench/bench_*.py; do $(PY) -m tests.bench.$$(basename $$bench .py) || exit 1; done
+
+screenshots: $(READY)  ## take the pictures of the documents anew (needs Chromium)
+	$(PY) -m tests.web.screenshots
 
 docs: $(READY)  ## render the generated documents anew
 	$(PY) -m llmao_core.testing.render --write

@@ -39,7 +39,12 @@ _NOT_SENT = (
     httpx.UnsupportedProtocol,
 )
 _HTTP_ERRORS = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError)
-_NO_DATABASE_WORDS = ("No DB Connected", "No connected db", "STORE_MODEL_IN_DB")
+_NO_DATABASE_WORDS = (
+    "No DB Connected",
+    "No connected db",
+    "STORE_MODEL_IN_DB",
+    "Database not initialized",
+)
 _DEAD_DATABASE_WORDS = ("reach database server", "no_db_connection", "connect to the database")
 
 

@@ -30,14 +30,16 @@ from .box_api import box_routes
 from .box_files import box_files
 from .desk import Clock, Desk, Office, Records
 from .metrics import metrics
-from .pages.admin import admin_page
-from .pages.boxes import boxes_pages
+from .pages.admin import AdminPages, admin_page
+from .pages.boxes import box_page
+from .pages.boxes_page import BoxesPages, boxes_page
 from .pages.deeds import deed_routes
 from .pages.deployment import DeploymentPages, deployment_page
 from .pages.live import Live, live_page
 from .pages.log import log_page
 from .pages.models import ModelsPages, models_page
-from .pages.render import Renderer
+from .pages.render import Renderer, page
+from .pages.tour import Guide, Tour
 from .peers import networks
 from .people import FOR_CALLERS
 from .shell.store import MemoryStore
@@ -77,15 +79,20 @@ def create_app(
     records: Records | None = None,
     office: Office | None = None,
     counted: CollectorRegistry | None = None,
+    tour: Tour | None = None,
 ) -> Litestar:
     """Return the application; raises ValueError for a trusted proxy that is no CIDR.
 
     records: what pages show of the past, nothing without them. office: what admins see and do,
-    no page of theirs without it. counted: what the shell counts, shown at `/metrics`.
+    no page of theirs without it. counted: what the shell counts, shown at `/metrics`. tour: of
+    the demo.
     """
     renderer = Renderer(config.fleet.name, clock)
     sessions = sessions_of(config)
     proxies = networks(config.server.trusted_proxies)
+    live = Live(desk, clock)
+    if tour:
+        Guide(tour, renderer, live)
     gatehouse = Gatehouse(config, clock, sessions, Bearers(config.api_tokens, proxies))
     # what people and the API ask for; the rest answers boxes and load balancers
     guarded = Router(
@@ -94,8 +101,8 @@ def create_app(
             index,
             *sign_in_routes(SignIn(config, clock, sessions, renderer)),
             api_routes(desk, records or MemoryStore(), config.fleet.name),
-            *_pages(desk, records or MemoryStore(), config, clock, renderer),
-            *(_offices(desk, office, config, clock, renderer) if office else ()),
+            *_pages(desk, records or MemoryStore(), config, clock, renderer, live),
+            *(_offices(desk, office, config, clock, renderer, live) if office else ()),
         ],
         middleware=[middleware(gatehouse)],
     )
@@ -110,7 +117,7 @@ def create_app(
             static_files(),
         ],
         exception_handlers={Exception: _on_error(renderer)},
-        before_send=[_secure],
+        before_send=[_secure, _without_body],
         request_max_body_size=LARGEST_BODY_BYTES,
         openapi_config=description(),
         include_in_schema=False,
@@ -120,10 +127,10 @@ def create_app(
 
 
 def _pages(
-    desk: Desk, records: Records, config: Config, clock: Clock, renderer: Renderer
+    desk: Desk, records: Records, config: Config, clock: Clock, renderer: Renderer, live: Live
 ) -> list[HTTPRouteHandler]:
     """Return the handlers of what people look at, and of what keeps it current."""
-    fleet, live = config.fleet.name, Live(desk, clock)
+    fleet = config.fleet.name
     models = ModelsPages(desk, clock, renderer, fleet)
     deployments = DeploymentPages(desk, records, clock, renderer, fleet)
     live.sources |= {**models.sources(), **deployments.sources()}
@@ -135,19 +142,23 @@ def _pages(
 
 
 def _offices(
-    desk: Desk, office: Office, config: Config, clock: Clock, renderer: Renderer
+    desk: Desk, office: Office, config: Config, clock: Clock, renderer: Renderer, live: Live
 ) -> list[HTTPRouteHandler]:
     """Return the handlers of what only admins see and do."""
     fleet = config.fleet.name
+    boxes = BoxesPages(desk, office, clock, renderer, fleet)
+    admin = AdminPages(desk, office, renderer, fleet)
+    live.sources |= {**boxes.sources(), **admin.sources()}
     return [
-        *boxes_pages(desk, office, clock, renderer, fleet),
-        admin_page(desk, office, renderer, fleet),
+        boxes_page(boxes, live, renderer),
+        box_page(desk, office, clock, renderer, fleet),
+        admin_page(admin, live, renderer),
         log_page(office, renderer, fleet),
         *deed_routes(office, config.server.public_url),
     ]
 
 
-@get("/", opt=FOR_CALLERS)
+@page("/", opt=FOR_CALLERS)
 async def index() -> Redirect:
     """Send people to the page that says most."""
     return Redirect("/models")
@@ -176,6 +187,11 @@ def _readyz(desk: Desk) -> HTTPRouteHandler:
 async def _secure(message: Message, _scope: Scope) -> None:
     if message["type"] == "http.response.start":
         message["headers"] = [*message["headers"], *_ENCODED_HEADERS]
+
+
+async def _without_body(message: Message, scope: Scope) -> None:
+    if message["type"] == "http.response.body" and scope.get("method") == "HEAD":
+        message["body"] = b""
 
 
 def _on_error(

@@ -13,6 +13,7 @@ from llmao_core.config import HostRow
 from llmao_core.intended import Approval, Intended
 from llmao_core.keys import Key
 from llmao_core.plan import Plan
+from llmao_core.probes import Target
 from llmao_core.protocol import BoxEvent
 from llmao_core.records import View
 from llmao_core.snapshots import Listing, Reading, UnknownHost
@@ -20,6 +21,7 @@ from llmao_core.snapshots import Listing, Reading, UnknownHost
 from .shell.archive import Checked
 from .shell.leader import Leadership
 from .shell.ledger import Note, Numbered
+from .shell.probe_log import Probed
 from .shell.store import Fetches, Sample, Transition, Wanted
 
 
@@ -73,6 +75,10 @@ class Desk(Protocol):
 
         A source that was tried and failed counts as tried.
         """
+        ...
+
+    def probed(self, target: Target) -> Sequence[Probed]:
+        """Return the newest probes of a target, newest first; () when there were none lately."""
         ...
 
 
@@ -205,6 +211,10 @@ class Records(Protocol):
 
     async def transitions(self, key: Key | None = None, limit: int = 100) -> Sequence[Transition]:
         """Return changes of lifecycles, newest first."""
+        ...
+
+    async def keys(self) -> Sequence[Key]:
+        """Return every key of which a change or an entry is kept, each once."""
         ...
 
     async def entries(self, wanted: Wanted) -> Sequence[Numbered]:

@@ -23,7 +23,7 @@ from llmao_core.box_config import BoxAnswer
 from llmao_core.config import Config
 from llmao_core.intended import Intended
 from llmao_core.plan import Plan, Policy
-from llmao_core.probes import Probes, Reply, ReplyKind
+from llmao_core.probes import Probes, Reply, ReplyKind, Target
 from llmao_core.protocol import BoxEvent
 from llmao_core.reconcile import reconcile
 from llmao_core.records import View
@@ -35,6 +35,7 @@ from llmao_web.pages.models import ModelsPages
 from llmao_web.pages.render import Renderer
 from llmao_web.pages.sheet import change
 from llmao_web.shell.clock import SystemClock
+from llmao_web.shell.probe_log import Probed
 
 from .bench_pass import Bench
 
@@ -95,6 +96,9 @@ class Fleet:
 
     def ready(self) -> tuple[bool, tuple[str, ...]]:
         return True, ()
+
+    def probed(self, target: Target) -> tuple[Probed, ...]:
+        return ()
 
 
 def troubled_app(keys: int) -> Any:

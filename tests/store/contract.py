@@ -116,6 +116,14 @@ class AnyStore:
         await store.append(Entry(NOW, "admin", EntryKind.WITHDRAWN, BOX))
         assert before < await store.newest()
 
+    async def test_a_proof_leaves_nothing(self, store: Store) -> None:
+        """That there is room is shown, and nothing more is kept than before."""
+        await store.append(approved())
+        before = await store.newest()
+        await store.prove()
+        assert [approved()] == [each.entry for each in await store.entries(Wanted())]
+        assert before == await store.newest()
+
     async def test_transitions_come_back_newest_first(self, store: Store) -> None:
         """All, or those of one key."""
         moves = [Transition(NOW, KEY, "", "Loading"), Transition(NOW, OTHER, "Loading", "Healthy")]
@@ -124,6 +132,15 @@ class AnyStore:
         assert moves[::-1] == list(await store.transitions())
         assert moves[:1] == list(await store.transitions(KEY))
         assert moves[1:] == list(await store.transitions(limit=1))
+
+    async def test_every_key_is_known_of_which_something_is_kept(self, store: Store) -> None:
+        """Of a change or an entry, each once."""
+        assert [] == list(await store.keys())
+        moves = [Transition(NOW, KEY, "", "Loading"), Transition(NOW, KEY, "Loading", "")]
+        await store.moved(moves)
+        await store.append(approved(), action(key=OTHER), action(key=OTHER))
+        assert {KEY, OTHER} == set(await store.keys())
+        assert 2 == len(await store.keys())
 
     async def test_capacity_comes_back_oldest_first(self, store: Store) -> None:
         """The samples of one server since a time; what vLLM did not say stays unknown."""

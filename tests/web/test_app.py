@@ -168,6 +168,15 @@ async def test_our_own_error_says_its_sentence() -> None:
     assert "free some space" in answer.text
 
 
+@pytest.mark.parametrize("path", ["/", "/models", "/signin"])
+async def test_head_is_get_without_the_body(path: str) -> None:
+    """With the headers of the page."""
+    got, head = await ask(path), await ask(path, method="HEAD")
+    assert b"" == head.content
+    assert got.status_code == head.status_code
+    assert got.headers.get("content-length") == head.headers.get("content-length")
+
+
 async def test_head_of_nothing_has_no_body() -> None:
     """As HTTP says."""
     answer = await ask("/nothing", method="HEAD")

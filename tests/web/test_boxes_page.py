@@ -12,6 +12,10 @@ from tests.shell.office_world import BOX, STRANGER, Rig, config, instance, rig
 from llmao_core.config import Host, HostRow
 from llmao_core.protocol import Fetch, Unknown
 from llmao_core.snapshots import BoxStatus
+from llmao_web.pages.admin import AdminPages
+from llmao_web.pages.boxes_page import BoxesPages
+from llmao_web.pages.render import Renderer
+from llmao_web.pages.sheet import change
 from llmao_web.shell.store import Fetches, StoreError
 
 from .signing import Browser
@@ -226,3 +230,72 @@ async def test_a_store_that_fails_takes_no_page_away() -> None:
         for path in ("/boxes", f"/boxes/{BOX}", "/admin", "/admin/log"):
             assert "The store does not answer." in await words(world, path)
         assert BOX in await words(world)
+
+
+async def test_a_stranger_that_is_refused_is_not_said_to_have_never_asked() -> None:
+    """On its page and in the overview: how often, when, and under which name."""
+    async with rig() as world:
+        world.service.board.note(Unknown(STRANGER))
+        await world.clock.advance(20)
+        for path in ("/boxes", f"/boxes/{STRANGER}"):
+            row = (await words(world, path)).partition(STRANGER.removeprefix("c."))[2]
+            assert "refused" in row, path
+            assert "20 s ago" in row, path
+        assert "1 time, last 20 s ago" in await words(world, f"/boxes/{STRANGER}")
+        assert "never asked" in await words(world), "the other box never did"
+        assert "Asked never" not in await words(world, f"/boxes/{STRANGER}")
+
+
+# ---- what an open page is told
+
+
+async def test_an_open_page_of_boxes_is_told_of_the_row_that_changed() -> None:
+    """Of the others only their ages."""
+    async with rig() as world:
+        board, renderer = world.service.board, Renderer("main", world.clock)
+        pages = BoxesPages(board, world.service.office, world.clock, renderer, "main")
+        follow = pages.sources()["boxes"].sheet
+        before = await follow("")
+        await relisted(world, instance(BOX, location="Oregon, US"), instance(STRANGER))
+        moved = change(before, await follow(""))
+        assert moved
+        assert [True] == ["Oregon" in html for html in moved.parts.values()]
+        assert {} == moved.lists
+        await relisted(world, instance(BOX, location="Oregon, US"))
+        moved = change(before, await follow(""))
+        assert moved
+        assert [1] == [len(rows) for rows in moved.lists.values()]
+
+
+async def test_an_open_page_of_admins_is_told_and_its_form_left_alone() -> None:
+    """Who waits is told where nobody fills in a form."""
+    async with rig() as world:
+        board, renderer = world.service.board, Renderer("main", world.clock)
+        pages = AdminPages(board, world.service.office, renderer, "main")
+        follow = pages.sources()["admin"].sheet
+        before, in_form = await follow(""), await follow("choosing")
+        board.note(Unknown(STRANGER))
+        await world.service.office.label(BOX, "spare", "", "ada")
+        await world.clock.advance(10)
+        moved = change(before, await follow(""))
+        assert moved
+        assert {"rest", "waiting"} == set(moved.parts)
+        assert STRANGER in moved.parts["waiting"]
+        moved = change(in_form, await follow("choosing"))
+        assert moved
+        assert {"rest"} == set(moved.parts)
+
+
+@pytest.mark.parametrize(
+    ("path", "followed"),
+    [
+        ("/boxes", "boxes%3A"),
+        ("/boxes?retired=1", "boxes%3Aretired"),
+        ("/admin", "admin%3A"),
+        (f"/admin?host={STRANGER}", "admin%3Achoosing"),
+    ],
+)
+async def test_a_page_says_what_its_script_follows(path: str, followed: str) -> None:
+    """The page as it was asked for."""
+    async with rig() as world:
+        assert f'data-live="/live?page={followed}&amp;from=' in await html(world, path)

@@ -5,17 +5,28 @@ from typing import Any
 
 import pytest
 from attrs import define, evolve, field
+from structlog.testing import capture_logs
 
 from llmao_core.actions import Outcome, OutcomeKind
 from llmao_core.keys import Key
 from llmao_core.plan import Plan
+from llmao_core.probes import (
+    CanaryReport,
+    Identity,
+    OpenPathsReport,
+    ProbeReport,
+    Reply,
+    ReplyKind,
+    Target,
+)
 from llmao_web.pages.charts import HEIGHT, WIDTH, charts, pool, table
 from llmao_web.pages.names import page_id, page_of
 from llmao_web.shell.ledger import Entry, EntryKind, Numbered, carried_out
+from llmao_web.shell.probe_log import ProbeLog
 from llmao_web.shell.store import MemoryStore, Sample, StoreError, Transition, Wanted
 
 from .visiting import CALLER, MARKUP, Text, full, visit
-from .worlds import FLEET_KEY, NOW, SALT, a_plan, a_view
+from .worlds import FLEET_KEY, NOW, SALT, FakeDesk, a_plan, a_view
 
 GEMMA, QWEN = (record.key for record in a_view().records[:2])
 
@@ -28,6 +39,9 @@ class Broken:
 
     async def transitions(self, key: Key | None = None, limit: int = 100) -> Sequence[Transition]:
         self.tried.append(f"{key} {limit}")
+        raise StoreError("The store does not answer: check its disk.")
+
+    async def keys(self) -> Sequence[Key]:
         raise StoreError("The store does not answer: check its disk.")
 
     async def entries(self, wanted: Wanted) -> Sequence[Numbered]:
@@ -185,6 +199,99 @@ async def test_without_samples_it_says_so() -> None:
     html = await page()
     assert "Nothing was measured in this time." in html
     assert "<svg" not in html
+
+
+# ---- probes
+
+
+def answered(status: int) -> Reply:
+    return Reply(ReplyKind.ANSWERED, status)
+
+
+def probed_desk() -> FakeDesk:
+    """Return a desk that noted probes of gemma, with both bearers."""
+    desk = full()
+    record = a_view().records[0]
+    assert record.deployment
+    target = Target(record.dialable, record.deployment.bearer_id)
+    log = ProbeLog()
+    refused = Identity(answered(401), answered(200))
+    log.add(target, ProbeReport(NOW - 90, 0.25, answered(200), refused, answered(200)))
+    log.add(target, CanaryReport(NOW - 60, NOW - 57.5, (Reply(ReplyKind.TIMED_OUT),)))
+    log.add(target, OpenPathsReport(NOW - 50, ("/tokenize",)))
+    log.add(target, ProbeReport(NOW - 30, 0.0, Reply(ReplyKind.REFUSED, said=MARKUP)))
+    desk.noted[target] = tuple(log.of(target))
+    return desk
+
+
+async def test_every_probe_is_there_with_how_each_request_ended() -> None:
+    """Newest first, in words, with how long it took; what was not asked is not there."""
+    html = (await visit(probed_desk(), page_of("main", GEMMA))).text
+    words = " ".join(Text(html).words.split())
+    newest = words.index("30 s ago health connection refused")
+    told = words[newest:]
+    places = [
+        told.index(each)
+        for each in (
+            "paths without a key open",
+            "completion timed out",
+            "2.5 s",
+            "health 200 · models without a key 401 · models 200 · metrics 200 250 ms",
+        )
+    ]
+    assert sorted(places) == places
+    assert "<script>" not in html
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, "has not probed it at this address since it started"),
+        ({"dialable": ""}, "No address is known for it"),
+        ({"deployment": None}, "Nothing intends it, so llmao does not probe it"),
+    ],
+)
+async def test_without_probes_the_page_says_why(change: dict[str, Any], why: str) -> None:
+    """Nothing known is said, and never shown as nothing wrong."""
+    desk, view = full(), a_view()
+    desk.seen = evolve(view, records=(view.records[0]._replace(**change),))
+    assert why in (await visit(desk, page_of("main", GEMMA))).text
+
+
+# ---- gone
+
+
+async def test_a_deployment_that_is_gone_keeps_what_the_store_has_of_it() -> None:
+    """Its changes and actions, and when it was last heard of; no address of its server."""
+    desk, store = full(), await kept()
+    desk.seen = evolve(a_view(), records=())
+    await store.moved([Transition(NOW - 5, QWEN, "Unhealthy", "")])
+    answer = await visit(desk, page_of("main", QWEN), records=store)
+    words = " ".join(Text(answer.text).words.split())
+    assert 200 == answer.status_code
+    for part in (
+        "203.0.113.10:8002", "This deployment is gone", "Last heard of 5 s ago",
+        "last it was Unhealthy", "Healthy → Unhealthy", "delete litellm: refused",
+    ):  # fmt: skip
+        assert part in words, part
+    assert QWEN.base not in answer.text
+
+
+async def test_before_the_first_pass_nothing_is_called_gone() -> None:
+    """What is not known yet is not absent."""
+    desk = full()
+    desk.seen = None
+    html = (await visit(desk, page_of("main", QWEN), records=await kept())).text
+    assert "cannot tell whether this deployment is still there" in html
+    assert "is gone" not in html
+
+
+async def test_a_store_that_cannot_be_read_makes_nothing_absent() -> None:
+    """404 is for what was never known."""
+    with capture_logs():
+        answer = await visit(full(), "/deployments/llmao-0", records=Broken())
+    assert 500 == answer.status_code
+    assert "check its disk" in answer.text
 
 
 # ---- charts

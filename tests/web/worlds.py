@@ -21,7 +21,7 @@ from llmao_core.errors import Trouble
 from llmao_core.intended import Intended, build
 from llmao_core.keys import box_key, commercial_key
 from llmao_core.plan import Action, Hold, Plan
-from llmao_core.probes import Counters
+from llmao_core.probes import Counters, Target
 from llmao_core.protocol import BoxEvent, fold
 from llmao_core.records import (
     AttentionItem,
@@ -41,6 +41,7 @@ from llmao_core.records import (
 )
 from llmao_core.secret import Secret
 from llmao_core.snapshots import BoxProtocol, Row, SourceState
+from llmao_web.shell.probe_log import Probed
 
 NOW = 1_760_000_000.0
 FLEET_KEY = "fleet-key-for-tests"
@@ -92,6 +93,7 @@ class FakeDesk:
     seen: View | None = None
     planned: Plan | None = None
     missing: tuple[str, ...] = ()
+    noted: dict[Target, tuple[Probed, ...]] = field(factory=dict)
 
     def intended(self) -> Intended | None:
         return self.what
@@ -111,6 +113,9 @@ class FakeDesk:
 
     def ready(self) -> tuple[bool, tuple[str, ...]]:
         return not self.missing, self.missing
+
+    def probed(self, target: Target) -> tuple[Probed, ...]:
+        return self.noted.get(target, ())
 
 
 def fleet(hosts: tuple[Host, ...] = (BOX, LABEL), **changes: Any) -> Config:

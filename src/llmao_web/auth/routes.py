@@ -18,7 +18,7 @@ from llmao_core.config import Config
 from llmao_core.errors import LlmaoError
 from llmao_web.desk import Clock
 from llmao_web.limit import Limit
-from llmao_web.pages.render import Renderer
+from llmao_web.pages.render import Renderer, page
 from llmao_web.peers import Networks, caller_of, networks, shared_by
 from llmao_web.people import FOR_STRANGERS, SESSION, csrf_holds, user_of
 
@@ -124,7 +124,7 @@ def sign_in_routes(signing: SignIn) -> list[HTTPRouteHandler]:
 
 
 def _page(signing: SignIn) -> HTTPRouteHandler:
-    @get("/signin", opt=FOR_STRANGERS)
+    @page("/signin", opt=FOR_STRANGERS)
     async def sign_in_page(request: AnyRequest) -> Response[Any]:
         place = local_place(request.query_params.get("next", ""))
         # the mode may be one that shows no form, and then there is nothing to do here

@@ -1,22 +1,42 @@
 """`llmao demo`: llmao in front of a simulated fleet, without any configuration.
 
-Rule of this file: composition only; the world it serves is in `llmao_web.demo`.
+Rule of this file: composition only; the world and its story are in `llmao_web.demo`.
 """
 
 import asyncio
 import logging
+import signal
 from pathlib import Path
 
 import click
+from attrs import frozen
 
-from llmao_core.config import ServerConfig
+from llmao_core.config import Config, ServerConfig
+from llmao_core.errors import ConfigError, LlmaoError, Problem
+from llmao_core.secret import Secret
 from llmao_web import logs
-from llmao_web.demo import Keys, demo_config, simulated
+from llmao_web.demo.fleet import Places, demo_config, remembered
+from llmao_web.demo.proxy import real_places, remove_rows
+from llmao_web.demo.story import OPENING, Story
+from llmao_web.demo.world import World, staged
+from llmao_web.pages.tour import Tour
 from llmao_web.shell.clock import SystemClock
 from llmao_web.shell.store import MemoryStore
 
 from .common import plugins
 from .serve import listen, run_service, url_of
+
+KEY_VARIABLE = "LLMAO_LITELLM_KEY"
+
+
+@frozen
+class Asked:
+    """What the command was asked for. real: the proxy in place of the simulated one."""
+
+    host: str
+    port: int
+    minutes: float
+    real: Places | None = None
 
 
 @click.command()
@@ -30,40 +50,122 @@ from .serve import listen, run_service, url_of
     help="When the demo ends by itself.",
 )
 @click.option(
+    "--litellm",
+    "litellm_url",
+    metavar="URL",
+    help="A real LiteLLM on this machine, in place of the simulated one. The demo adds deployments "
+    "of its own, removes them when it ends, and touches no others.",
+)
+@click.option(
+    "--litellm-key",
+    metavar="KEY",
+    envvar=KEY_VARIABLE,
+    help=f"Its master key. Everybody on this machine can see what is on a command line: better "
+    f"set {KEY_VARIABLE}.",
+)
+@click.option(
     "--log",
     "log_path",
     type=click.Path(path_type=Path, dir_okay=False),
     help="A file for llmao's own log; without one only its errors are shown.",
 )
-def demo(host: str, port: int, minutes: float, log_path: Path | None) -> None:
-    """Run llmao on a simulated fleet of three boxes, in which things go wrong now and then."""
+def demo(
+    host: str,
+    port: int,
+    minutes: float,
+    litellm_url: str | None,
+    litellm_key: str | None,
+    log_path: Path | None,
+) -> None:
+    """Run llmao on a simulated fleet of rented boxes, in which one thing after another goes wrong.
+
+    A line at the top of each page says what happens now and where to look.
+    """
+    asked = Asked(host, port, minutes, _real(litellm_url, litellm_key))
     if log_path is None:
         logs.configure(logs.Mask(), level=logging.ERROR)
-        asyncio.run(_demo(host, port, minutes))
+        asyncio.run(_demo(asked))
         return
     with log_path.open("a") as stream:
         logs.configure(logs.Mask(), stream)
-        asyncio.run(_demo(host, port, minutes))
+        asyncio.run(_demo(asked))
 
 
-async def _demo(host: str, port: int, minutes: float) -> None:
-    clock, keys = SystemClock(), Keys()
-    listening = listen(host, port)
+def _real(url: str | None, key: str | None) -> Places | None:
+    if url is None:
+        return None
+    if not url.startswith(("http://", "https://")):
+        raise click.UsageError("--litellm wants a URL that begins with http:// or https://.")
+    if not key:
+        raise click.UsageError(f"--litellm needs the proxy's master key: set {KEY_VARIABLE}.")
+    return real_places(url, Secret(key))
+
+
+async def _demo(asked: Asked) -> None:
+    clock, tour = SystemClock(), Tour(OPENING)
+    listening = listen(asked.host, asked.port)
     url, began = url_of(listening), clock.monotonic()
 
     def say(what: str) -> None:
         click.echo(f"{clock.monotonic() - began:6.0f} s  {what}")
 
-    async with simulated(clock, say) as stage:
+    async with staged(clock, asked.real) as stage:
         bound = listening.getsockname()[1]
-        config = demo_config(stage.litellm_url, ServerConfig(host, bound, url), keys)
-        world = stage.world(url, keys)
+        server = ServerConfig(asked.host, bound, url)
+        files = _Files(demo_config(stage.places, server, stage.keys))
+        story = Story(World(stage, url), tour, say, files.reload)
 
         async def play() -> None:
             try:
-                await world.run(minutes)
+                await story.run(asked.minutes)
             finally:
-                await world.close()
+                await story.close()
 
         click.echo(f"Open {url}/models and watch. Ctrl-C ends the demo.\n")
-        await run_service(config, plugins(), lambda: config, listening, MemoryStore(), beside=play)
+        try:
+            await run_service(
+                files.config,
+                plugins(),
+                files.read,
+                listening,
+                MemoryStore(),
+                beside=play,
+                tour=tour,
+                history=remembered(clock.now()),
+            )
+        finally:
+            if asked.real is not None:
+                await _clean_up(stage.places, clock.now())
+
+
+async def _clean_up(places: Places, now: float) -> None:
+    """Remove from a real proxy what the demo wrote there, and say how that went."""
+    marked = f"llmao_fleet={places.fleet}"
+    try:
+        gone, left = await remove_rows(places, now)
+    except LlmaoError as error:
+        click.echo(f"The demo's deployments ({marked}) are still in LiteLLM: {error}", err=True)
+        return
+    click.echo(f"Removed the demo's {gone} deployments from LiteLLM.")
+    if left:
+        click.echo(f"{left} could not be removed: look for {marked} in LiteLLM.", err=True)
+
+
+class _Files:
+    """The configuration as if it stood in files, with a mistake now and then."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._good = True
+
+    def read(self) -> Config:
+        """Return the configuration; ConfigError while it has the mistake."""
+        if not self._good:
+            what = "unknown model gemma5-26b on host c.41235107"
+            raise ConfigError([Problem(what, "add it to models.yaml", "fleet.hosts[0]")])
+        return self.config
+
+    def reload(self, good: bool) -> None:
+        """Have llmao read it again, with the mistake or without."""
+        self._good = good
+        signal.raise_signal(signal.SIGHUP)

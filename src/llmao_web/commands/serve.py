@@ -19,8 +19,10 @@ from attrs import evolve
 from llmao_core import check_auth
 from llmao_core.config import Config, ServerConfig
 from llmao_core.errors import ConfigError, LlmaoError, Problem
+from llmao_core.history import History
 from llmao_web import logs
 from llmao_web.app import create_app
+from llmao_web.pages.tour import Tour
 from llmao_web.shell.clock import SystemClock
 from llmao_web.shell.host import PluginHost
 from llmao_web.shell.journal import Journal, Keeper
@@ -111,11 +113,18 @@ async def run_service(
     beside: Callable[[], Awaitable[None]] | None = None,
     journal: Journal | None = None,
     lead: Lead | None = None,
+    tour: Tour | None = None,
+    history: History | None = None,
 ) -> None:
-    """Run shell and web until stopped by a signal, or until `beside` has ended."""
+    """Run shell and web until stopped by a signal, or until `beside` has ended.
+
+    tour, history: of the demo; what it tells, and what is remembered of before.
+    """
     tune()
     clock = SystemClock()
     service = Service(config, installed, clock, store, read=read, journal=journal, lead=lead)
+    if history is not None:
+        service.board.history = history
     app = create_app(
         service.board,
         config,
@@ -123,6 +132,7 @@ async def run_service(
         records=store,
         office=service.office,
         counted=service.board.counts.registry,
+        tour=tour,
     )
     server = _Server(
         uvicorn.Config(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from attrs import frozen
-from litestar import Response, get
+from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
 from llmao_core.actions import ActionKind
@@ -26,14 +26,18 @@ from llmao_web.shell.store import Wanted
 from .approving import Approving, approving
 from .forms import AnyRequest, Form, fields_of
 from .hosts_lines import hosts_lines
+from .live import Live, Source
 from .log import line
 from .names import element, page_of
-from .render import Renderer
+from .render import Renderer, page
+from .sheet import Sheet
 from .work import Button, releasable, run_button
 
 ACTIONS_SHOWN = 100
 CHECKS_SHOWN = 25
 RECENT = 10
+NAME = "admin"
+CHOOSING = "choosing"
 
 
 @frozen
@@ -64,24 +68,72 @@ class Checkable:
     page: str
 
 
-def admin_page(desk: Desk, office: Office, renderer: Renderer, fleet: str) -> HTTPRouteHandler:
-    """Return the handler of `/admin`: what it shows is gathered, then rendered in a thread."""
-    installer = read_box_file("install_set.py").sha256
+class AdminPages:
+    """Makes the page of admins, and what of it changes by itself."""
 
-    @get("/admin")
-    async def admin(request: AnyRequest) -> Response[str]:
-        asked = fields_of(request.url.query)
+    def __init__(self, desk: Desk, office: Office, renderer: Renderer, fleet: str) -> None:
+        self._desk = desk
+        self._office = office
+        self._renderer = renderer
+        self._fleet = fleet
+        self._installer = read_box_file("install_set.py").sha256
+        self._followed: dict[str, tuple[View | None, Sheet]] = {}
+
+    def sources(self) -> dict[str, Source]:
+        """Return how the script of the page follows it."""
+        return {NAME: Source(self._follow)}
+
+    async def _follow(self, which: str) -> Sheet:
+        """Return the sheet, made once per pass for everybody who looks."""
+        view, before = self._desk.view(), self._followed.get(which)
+        if before is None or before[0] is not view:
+            before = self._followed[which] = view, await self.sheet(choosing=which == CHOOSING)
+        return before[1]
+
+    async def sheet(self, *, choosing: bool) -> Sheet:
+        """Return what changes by itself. choosing: a host's form stands where hosts wait."""
+        context = await self._context()
+        made = {"rest": "admin_rest.html.j2", "waiting": "admin_waiting.html.j2"}
+        if choosing:
+            del made["waiting"]
+        return await asyncio.to_thread(
+            lambda: Sheet(
+                {name: str(self._renderer.part(file, context)) for name, file in made.items()}
+            )
+        )
+
+    async def _context(self) -> dict[str, Any]:
         trouble, recent = "", list[Numbered]()
         try:
-            recent = list(await office.entries(Wanted(limit=RECENT)))
+            recent = list(await self._office.entries(Wanted(limit=RECENT)))
         except LlmaoError as error:
             trouble = str(error)
-        context = {
-            **_admin(desk, office, asked, fleet),
-            "installer": installer,
+        return {
+            **_admin(self._desk, self._office, self._fleet),
+            "installer": self._installer,
             "trouble": trouble,
             "recent": [line(each) for each in recent],
         }
+
+    def form(self, asked: Form) -> dict[str, Any]:
+        """Return what stands in the section that approves."""
+        intended = self._desk.intended()
+        choosing: Approving | None = None
+        if intended is not None and asked.all("host"):
+            choosing = approving(intended, self._desk.view(), self._office, asked)
+        return {"choosing": choosing, "lines": hosts_lines(_unpasted(self._office, intended))}
+
+
+def admin_page(pages: AdminPages, live: Live, renderer: Renderer) -> HTTPRouteHandler:
+    """Return the handler of `/admin`: what it shows is gathered, then rendered in a thread."""
+
+    @page("/admin")
+    async def admin(request: AnyRequest) -> Response[str]:
+        form = pages.form(fields_of(request.url.query))
+        choosing = form["choosing"] is not None
+        sheet = await pages.sheet(choosing=choosing)
+        followed = f"{NAME}:{CHOOSING if choosing else ''}"
+        context = {**form, "sheet": sheet, "live": live.address(followed, sheet)}
         return await asyncio.to_thread(
             lambda: renderer.page("admin.html.j2", context, request=request)
         )
@@ -89,18 +141,13 @@ def admin_page(desk: Desk, office: Office, renderer: Renderer, fleet: str) -> HT
     return admin
 
 
-def _admin(desk: Desk, office: Office, asked: Form, fleet: str) -> dict[str, Any]:
+def _admin(desk: Desk, office: Office, fleet: str) -> dict[str, Any]:
     view, plan, intended = desk.view(), desk.plan(), desk.intended()
-    choosing: Approving | None = None
-    if intended is not None and asked.all("host"):
-        choosing = approving(intended, view, office, asked)
     dropped = office.dropped()
     return {
         "view": view,
         "untried": desk.ready()[1],
         "unknown": office.unknown(),
-        "choosing": choosing,
-        "lines": hosts_lines(_unpasted(office, intended)),
         "planned": _planned(plan, fleet),
         "plan_size": len(plan.actions) if plan else 0,
         "braked": sum(action.hold.name == "BRAKE" for action in plan.actions) if plan else 0,

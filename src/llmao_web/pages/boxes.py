@@ -1,17 +1,15 @@
-"""The pages `/boxes` and `/boxes/HOST`: what is rented, what it costs, what it serves, who says so.
+"""Boxes: what is rented, what it costs, what it serves, who says so; and the page of one.
 
-Rule of this file: every instance of every listing and every host is somewhere on the page, matched
-as the newest pass matched them. It adds up prices and concludes nothing. What the board has is
-gathered on the event loop; the rest may run in a thread.
+Rule of this file: every instance of every listing and every host is a box somewhere, matched as
+the newest pass matched them. It concludes nothing.
 """
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from attrs import define, field, frozen
-from litestar import Response, get
+from litestar import Response
 from litestar.exceptions import NotFoundException
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
@@ -20,7 +18,14 @@ from llmao_core.errors import LlmaoError
 from llmao_core.intended import Intended
 from llmao_core.keys import Key, host_name
 from llmao_core.records import HostView, Record, View
-from llmao_core.snapshots import BoxStatus, Instance, Listing, Reading, SourceState
+from llmao_core.snapshots import (
+    BoxStatus,
+    Instance,
+    Listing,
+    Reading,
+    SourceState,
+    UnknownHost,
+)
 from llmao_web.desk import Clock, Desk, Office
 from llmao_web.shell.ledger import EntryKind, Note, Numbered
 from llmao_web.shell.store import Fetches, Wanted
@@ -28,12 +33,11 @@ from llmao_web.shell.store import Fetches, Wanted
 from .forms import AnyRequest
 from .hosts_lines import hosts_lines
 from .names import fetch_tone, page_of
-from .render import Renderer
+from .render import Renderer, page
 from .said import said
 
 NOWHERE = "in no listing"
 ENTRIES_SHOWN = 50
-_RETIRED_SHOWN = 1000
 
 
 @frozen
@@ -48,8 +52,8 @@ class Served:
 class Box:
     """One host, one instance, or both where the newest pass took one for the other.
 
-    stale: its listing is. fetched: over restarts. asks_as: a name under which it asks, and which
-    nothing knows.
+    stale: its listing is. fetched: over restarts. refused: how it asks under a name that nothing
+    knows, and is turned away.
     """
 
     name: str
@@ -63,12 +67,12 @@ class Box:
     drained: bool = False
     retired: bool = False
     served: tuple[Served, ...] = ()
-    asks_as: str = ""
+    refused: UnknownHost | None = None
 
     @property
     def page(self) -> str:
         """Return the address of its own page, "" for an instance that nothing takes for a host."""
-        return page_of_box(self.name) if self.host else ""
+        return page_ofbox_of(self.name) if self.host else ""
 
     @property
     def alive(self) -> bool:
@@ -125,38 +129,25 @@ class Known:
     notes: Mapping[str, Note]
     fetches: Mapping[str, Fetches]
     listings: Mapping[str, Reading[Listing]]
-    unknown: frozenset[str]
+    unknown: Mapping[str, UnknownHost]
     now: float
     fleet: str
     trouble: str = ""
 
 
-def page_of_box(host: str) -> str:
+def page_ofbox_of(host: str) -> str:
     """Return the address of a host's page."""
     return f"/boxes/{quote(host, safe='')}"
 
 
-def boxes_pages(
+def box_page(
     desk: Desk, office: Office, clock: Clock, renderer: Renderer, fleet: str
-) -> list[HTTPRouteHandler]:
-    """Return the handlers of both pages; they render in a thread, because a fleet may be large."""
+) -> HTTPRouteHandler:
+    """Return the handler of `/boxes/HOST`."""
 
-    @get("/boxes")
-    async def boxes(request: AnyRequest) -> Response[str]:
-        known = await _known(desk, office, clock, fleet)
-        retired = request.query_params.get("retired") == "1"
-        gone = _gone(known) if known and retired else []
-        return await asyncio.to_thread(
-            lambda: renderer.page(
-                "boxes.html.j2",
-                _overview(known, gone, retired=retired),
-                request=request,
-            )
-        )
-
-    @get("/boxes/{name:str}")
+    @page("/boxes/{name:str}")
     async def box(name: FromPath[str], request: AnyRequest) -> Response[str]:
-        known = await _known(desk, office, clock, fleet)
+        known = await known_of(desk, office, clock, fleet)
         host = _named(name)
         trouble, entries = await _entries(office, host)
         found = _one(known, host) if known else None
@@ -178,7 +169,7 @@ def boxes_pages(
         }
         return renderer.page("box.html.j2", context, request=request)
 
-    return [boxes, box]
+    return box
 
 
 def _named(text: str) -> str:
@@ -196,7 +187,8 @@ async def _entries(office: Office, host: str) -> tuple[str, Sequence[Numbered]]:
         return str(error), ()
 
 
-async def _known(desk: Desk, office: Office, clock: Clock, fleet: str) -> Known | None:
+async def known_of(desk: Desk, office: Office, clock: Clock, fleet: str) -> Known | None:
+    """Return what boxes are matched from now; None before the first pass."""
     trouble, fetches = "", {}
     try:
         fetches = dict(await office.fetches())
@@ -205,14 +197,13 @@ async def _known(desk: Desk, office: Office, clock: Clock, fleet: str) -> Known 
     view, intended = desk.view(), desk.intended()
     if view is None or intended is None:
         return None
-    unknown = frozenset(each.host for each in office.unknown())
     return Known(
         view=view,
         intended=intended,
         notes=office.notes(),
         fetches=fetches,
         listings=office.listings(),
-        unknown=unknown,
+        unknown={each.host: each for each in office.unknown()},
         now=clock.now(),
         fleet=fleet,
         trouble=trouble,
@@ -252,13 +243,13 @@ def groups_of(known: Known) -> dict[str, Group]:
             stale = state is SourceState.STALE
             listed.add((provider, instance.id))
             group.boxes.append(
-                _box(known, records, name, provider, host=host, instance=instance, stale=stale)
+                box_of(known, records, name, provider, host=host, instance=instance, stale=stale)
             )
     for host in known.view.hosts:
         if not host.instance_id or (host.provider, host.instance_id) not in listed:
             provider = host.provider or host.placed_by or NOWHERE
             group = groups.setdefault(provider, Group(provider))
-            group.boxes.append(_box(known, records, host.name, provider, host=host))
+            group.boxes.append(box_of(known, records, host.name, provider, host=host))
     return groups
 
 
@@ -266,7 +257,7 @@ def _records(records: Iterable[Record]) -> Mapping[Key, Record]:
     return {record.key: record for record in records}
 
 
-def _box(
+def box_of(
     known: Known,
     records: Mapping[Key, Record],
     name: str,
@@ -276,6 +267,7 @@ def _box(
     instance: Instance | None = None,
     stale: bool = False,
 ) -> Box:
+    """Return one box with all that is known of it."""
     labels, fetched = known.intended.labels, known.fetches.get(name)
     last = _last_fetch(host, fetched)
     return Box(
@@ -294,13 +286,15 @@ def _box(
             for key in (host.keys if host else ())
             if key in records
         ),
-        asks_as=_asks_as(instance, known.unknown) if instance else "",
+        refused=_refused(name, instance, known.unknown),
     )
 
 
-def _asks_as(instance: Instance, unknown: frozenset[str]) -> str:
-    names = (*instance.names, instance.id.lower(), *instance.addresses)
-    return next((name for name in names if name in unknown), "")
+def _refused(
+    name: str, instance: Instance | None, unknown: Mapping[str, UnknownHost]
+) -> UnknownHost | None:
+    names = (name, *(instance.called if instance else ()))
+    return next((unknown[each] for each in names if each in unknown), None)
 
 
 def _last_fetch(host: HostView | None, fetched: Fetches | None) -> float | None:
@@ -309,28 +303,6 @@ def _last_fetch(host: HostView | None, fetched: Fetches | None) -> float | None:
 
 
 # ---- what is shown
-
-
-def _overview(known: Known | None, gone: Sequence[Box], *, retired: bool) -> dict[str, Any]:
-    groups = list(groups_of(known).values()) if known else []
-    for group in groups:
-        group.boxes.sort(key=lambda box: (box.retired and not retired, box.name))
-        group.hidden = 0 if retired else sum(box.retired for box in group.boxes)
-    boxes = [box for group in groups for box in group.boxes]
-    return {
-        "groups": groups,
-        "gone": gone,
-        "retired": retired,
-        "hidden": sum(group.hidden for group in groups),
-        "known": known is not None,
-        "trouble": known.trouble if known else "",
-        "alive": sum(group.alive for group in groups),
-        "rented": sum(group.rented for group in groups),
-        "cost": sum(group.cost for group in groups),
-        "unpriced": sum(group.unpriced for group in groups),
-        "deployments": sum(len(box.served) for box in boxes),
-        "unmatched": sum(box.host is not None and not box.host.intended for box in boxes),
-    }
 
 
 def _one(known: Known, host: str) -> Box | None:
@@ -342,15 +314,8 @@ def _one(known: Known, host: str) -> Box | None:
     named = host in known.unknown or host in known.notes or host in known.intended.hosts
     instance, provider = listed_as(known.listings, host)
     if named or instance is not None:
-        return _box(known, {}, host, provider or NOWHERE, instance=instance)
+        return box_of(known, {}, host, provider or NOWHERE, instance=instance)
     return None
-
-
-def _gone(known: Known) -> list[Box]:
-    """Return the retired hosts that nothing else on the page shows."""
-    shown = {each.name for each in known.view.hosts}
-    hosts = sorted(known.intended.labels.retired_hosts - shown)
-    return [_box(known, {}, host, NOWHERE) for host in hosts[:_RETIRED_SHOWN]]
 
 
 def _remembered(details: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:

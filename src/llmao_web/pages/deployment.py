@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attrs import frozen
-from litestar import Request, Response, get
+from litestar import Request, Response
 from litestar.exceptions import NotFoundException
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
@@ -23,10 +23,12 @@ from llmao_web.shell.ledger import Numbered
 from llmao_web.shell.store import Sample, Transition, Wanted
 
 from .charts import HEIGHT, WIDTH, charts, table
+from .gone import gone
 from .lines import drain_buttons, port_of
 from .live import Live, Source
 from .names import fetch_tone, page_id
-from .render import Renderer
+from .probes import none_because, probe_lines
+from .render import Renderer, page
 from .sheet import Sheet
 from .timeline import SHOWN, timeline
 from .work import Button, releasable, run_button
@@ -50,7 +52,7 @@ class Kept:
 
 
 class DeploymentPages:
-    """Makes the page of any deployment of the newest pass."""
+    """Makes the page of any deployment of the newest pass, and of those that are gone."""
 
     def __init__(
         self, desk: Desk, records: Records, clock: Clock, renderer: Renderer, fleet: str
@@ -70,6 +72,14 @@ class DeploymentPages:
             records = view.records if view else ()
             self._found = view, {page_id(self._fleet, one.key): one for one in records}
         return self._found[1].get(name)
+
+    async def gone(self, name: str) -> dict[str, Any]:
+        """Return what is kept of a deployment that has no record; NotFoundException for nothing."""
+        kept = await gone(self._records, self._fleet, name)
+        if kept is None:
+            raise NotFoundException
+        passed = self._desk.view() is not None
+        return {**kept, "passed": passed, "reload_s": 0 if passed else RELOAD_S}
 
     def sources(self) -> dict[str, Source]:
         """Return how the script of these pages follows them."""
@@ -109,10 +119,17 @@ class DeploymentPages:
                 kept.trouble,
             ),
         }
+        probes = probe_lines(self._desk, record)
+        why_none = "" if probes else none_because(record)
+        parts["probes-head"] = self._parts.probes_head(why_none)
+        parts |= {each.id: self._parts.probe(each) for each in probes}
         moments = timeline(kept.transitions, kept.entries)
         parts["timeline-head"] = self._parts.timeline_head(len(moments), kept.trouble)
         parts |= {each.id: self._parts.moment(each) for each in moments}
-        lists = {"timeline": tuple(each.id for each in moments)}
+        lists = {
+            "probes": tuple(each.id for each in probes),
+            "timeline": tuple(each.id for each in moments),
+        }
         return Sheet({name: str(html) for name, html in parts.items()}, lists)
 
     async def _kept(self, record: Record, since: float) -> Kept:
@@ -163,11 +180,11 @@ class DeploymentPages:
 def deployment_page(pages: DeploymentPages, live: Live, renderer: Renderer) -> HTTPRouteHandler:
     """Return the handler of `/deployments/ID`, for admins."""
 
-    @get("/deployments/{name:str}")
+    @page("/deployments/{name:str}")
     async def deployment(name: FromPath[str], request: Request[Any, Any, Any]) -> Response[str]:
         record = pages.record(name)
         if record is None:
-            raise NotFoundException
+            return renderer.page("gone.html.j2", await pages.gone(name), request=request)
         asked = request.query_params.get("hours", "")
         hours = int(asked) if asked.isdecimal() and int(asked) in HOURS else USUAL_HOURS
         sheet = await pages.sheet(name, record, hours)

@@ -53,6 +53,8 @@ class Live:
 
     def __init__(self, desk: Desk, clock: Clock) -> None:
         self.sources: dict[str, Source] = {}
+        # What the demo adds to each sheet.
+        self.complete: Callable[[Sheet], Sheet] = _as_it_is
         self._desk = desk
         self._clock = clock
         # Versions of an earlier process mean nothing to this one.
@@ -66,7 +68,9 @@ class Live:
 
     def address(self, page: str, sheet: Sheet) -> str:
         """Return where the script of a page that was just made hears of changes."""
-        return f"/live?{urlencode({'page': page, 'from': self.version(page, sheet)})}"
+        return (
+            f"/live?{urlencode({'page': page, 'from': self.version(page, self.complete(sheet))})}"
+        )
 
     def version(self, page: str, sheet: Sheet) -> str:
         """Return the name of a sheet, the same for as long as it is the newest."""
@@ -133,7 +137,11 @@ class Live:
         source, rest = self.source(page)
         lock = self._making.setdefault(page, asyncio.Lock())
         async with lock:
-            return await source.sheet(rest)
+            return self.complete(await source.sheet(rest))
+
+
+def _as_it_is(sheet: Sheet) -> Sheet:
+    return sheet
 
 
 def live_page(live: Live) -> HTTPRouteHandler:

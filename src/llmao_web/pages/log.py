@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from attrs import frozen
-from litestar import Response, get
+from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
 from llmao_core.errors import LlmaoError
@@ -18,7 +18,7 @@ from llmao_web.shell.store import Transition, Wanted
 
 from .forms import AnyRequest, Form, fields_of
 from .names import page_of
-from .render import Renderer
+from .render import Renderer, page
 from .said import about, evidence_of, said, tone_of
 
 PAGE = 100
@@ -41,7 +41,7 @@ class Line:
 def log_page(office: Office, renderer: Renderer, fleet: str) -> HTTPRouteHandler:
     """Return the handler of `/admin/log`."""
 
-    @get("/admin/log")
+    @page("/admin/log")
     async def log(request: AnyRequest) -> Response[str]:
         context = await _context(office, fields_of(request.url.query), fleet)
         return renderer.page("log.html.j2", context, request=request)

@@ -8,7 +8,7 @@ import asyncio
 from typing import Any
 
 from attrs import frozen
-from litestar import Request, Response, get
+from litestar import Request, Response
 from litestar.handlers import HTTPRouteHandler
 
 from llmao_core.config import Model
@@ -23,7 +23,7 @@ from .lines import Lines
 from .live import Live, Source
 from .names import element, page_of, worst_first
 from .overview import tiles
-from .render import Renderer
+from .render import Renderer, page
 from .sheet import Sheet
 from .work import held_by_key, releasable, run_button, tally, told_apart, work_of
 
@@ -205,7 +205,7 @@ class ModelsPages:
 def models_page(pages: ModelsPages, live: Live, renderer: Renderer) -> HTTPRouteHandler:
     """Return the handler of `/models`; it renders in a thread, because a fleet may be large."""
 
-    @get("/models", sync_to_thread=True, opt=FOR_CALLERS)
+    @page("/models", sync_to_thread=True, opt=FOR_CALLERS)
     def models(request: Request[Any, Any, Any]) -> Response[str]:
         signed_in = user_of(request).admin
         preview = signed_in and request.query_params.get("as") == "caller"

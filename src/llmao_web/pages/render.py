@@ -7,15 +7,15 @@ a pass has not concluded. Ages are filled in last, so that what was rendered may
 import functools
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from litestar import Response
+from litestar import Response, route
 from litestar.connection import ASGIConnection
-from litestar.enums import MediaType
+from litestar.enums import HttpMethod, MediaType
 from markupsafe import Markup, escape
 
 from llmao_web.desk import Clock
@@ -23,6 +23,9 @@ from llmao_web.people import ANYBODY, User, csrf_of, may_sign_out, user_of
 
 from . import flash
 from .names import badge_tone, tone
+
+# What a page answers; of an answer to HEAD the application sends no body.
+page = functools.partial(route, http_method=[HttpMethod.GET, HttpMethod.HEAD])
 
 STATIC = Path(__file__).parent.parent / "static"
 PAGES = (("/models", "Models"),)
@@ -38,6 +41,8 @@ class Renderer:
 
     def __init__(self, fleet: str, clock: Clock) -> None:
         self._clock = clock
+        # What the demo adds to each page.
+        self.guide: Callable[[], Mapping[str, Any]] = dict
         self._templates = Environment(
             loader=PackageLoader("llmao_web"),
             autoescape=True,
@@ -71,7 +76,7 @@ class Renderer:
         the script hears of changes.
         """
         user = user_of(request) if request else ANYBODY
-        html = self.part(template, {**_frame(user, request), **context})
+        html = self.part(template, {**_frame(user, request), **self.guide(), **context})
         return Response(
             fill(html, self._clock.now(), csrf_of(request) if request else ""),
             media_type=MediaType.HTML,
@@ -100,6 +105,7 @@ def _frame(user: User, request: ASGIConnection[Any, Any, Any, Any] | None) -> di
         "flash": flash.told(request) if request else (),
         "reload_s": 0,
         "live": "",
+        "tour": "",
     }
 
 

@@ -5,7 +5,7 @@ it is immutable or replaced as a whole, so that a pass can run in a thread meanw
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
@@ -18,7 +18,7 @@ from llmao_core.hooks import SourceKind
 from llmao_core.intended import Intended
 from llmao_core.keys import Key
 from llmao_core.plan import Plan
-from llmao_core.probes import Probes
+from llmao_core.probes import Probes, Target
 from llmao_core.protocol import BoxEvent, WrongKey, fold_all
 from llmao_core.records import View
 from llmao_core.snapshots import (
@@ -35,6 +35,7 @@ from llmao_core.snapshots import (
 
 from .clock import Clock
 from .counts import Counts
+from .probe_log import Probed
 
 WRITES_KEPT_S = 600.0
 REQUESTS_KEPT = 1000
@@ -65,6 +66,7 @@ class Board:
         self.history = History()
         self.concluded: Concluded | None = None
         self.probes: Callable[[], Probes] = Probes
+        self.probed: Callable[[Target], Sequence[Probed]] = _no_probes
         self.tell: Callable[[BoxEvent | Request, float], None] = _nobody
         self._clock = clock
         self._intended: Intended | None = None
@@ -335,6 +337,10 @@ class Board:
 
 def _nobody(what: BoxEvent | Request, at: float) -> None:
     """Tell nobody."""
+
+
+def _no_probes(target: Target) -> Sequence[Probed]:  # noqa: ARG001
+    return ()
 
 
 def _tried(reading: Reading[Any]) -> bool:

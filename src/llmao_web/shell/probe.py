@@ -22,6 +22,7 @@ from llmao_core.records import ProbeSpec
 
 from .clock import Clock, wait_for_any
 from .probe_http import mask
+from .probe_log import AnyReport, ProbeLog
 from .probe_steps import Steps, can_ask_canary
 
 CONCURRENCY = 256
@@ -35,7 +36,7 @@ _IDLE_S = 60.0
 _NOTE_EVERY_S = 60.0
 _NEVER = float("-inf")
 
-R = TypeVar("R")
+R = TypeVar("R", bound=AnyReport)
 
 log = structlog.get_logger(__name__)
 
@@ -89,6 +90,7 @@ class Prober:
     transport: makes the HTTP transport (probe_http.new_transport). changed: called when a report
     lands.
     timeout_s: of a whole probe. canary_timeout_s: of one canary. concurrency: probes at once.
+    log: given every report.
     """
 
     def __init__(
@@ -100,12 +102,14 @@ class Prober:
         canary_timeout_s: float,
         *,
         concurrency: int = CONCURRENCY,
+        log: ProbeLog | None = None,
     ) -> None:
         self._clock = clock
         self._transport = transport
         self._changed = changed
         self._timeout_s = timeout_s
         self._canary_timeout_s = canary_timeout_s
+        self._log = log or ProbeLog()
         slots = _affordable(concurrency)
         self._slow_slots = asyncio.Semaphore(max(slots // 2, 1))
         self._probing = _Lane[ProbeReport](
@@ -130,6 +134,7 @@ class Prober:
         if before.keys() != self._specs.keys():
             for lane in self._lanes:
                 lane.forget(self._specs)
+            self._log.retain(self._specs)
             self._copy = None
         self._aimed.set()
 
@@ -225,6 +230,7 @@ class Prober:
             lane.begun.pop(target, None)
         else:
             lane.reports[target] = report
+            self._log.add(target, report)
             self._copy = None
             self._changed()
 

@@ -15,13 +15,17 @@ from llmao_core.records import ProbeSpec
 from .clock import Clock
 from .probe import Prober
 from .probe_http import new_transport
+from .probe_log import ProbeLog
 from .unexpected import log_unexpected
 
 AGAIN_S = 1.0
 
 
 class Probing:
-    """The prober for the configuration in force; replaced when its time limits change."""
+    """The prober for the configuration in force; replaced when its time limits change.
+
+    log: the newest probes of each target, whichever prober made them.
+    """
 
     def __init__(
         self,
@@ -30,6 +34,7 @@ class Probing:
         changed: Callable[[], None],
         transport: Callable[[], httpx.AsyncBaseTransport] = new_transport,
     ) -> None:
+        self.log = ProbeLog()
         self._clock = clock
         self._changed = changed
         self._transport = transport
@@ -72,7 +77,7 @@ class Probing:
                 await self._clock.sleep(AGAIN_S)
 
     def _made(self) -> Prober:
-        return Prober(self._clock, self._transport, self._changed, *self._limits)
+        return Prober(self._clock, self._transport, self._changed, *self._limits, log=self.log)
 
 
 def _limits(config: Config) -> tuple[float, float]:

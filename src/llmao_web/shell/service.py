@@ -87,10 +87,12 @@ class Service:
             config, self.board, clock, read=read, take=self._apply, offload=offload
         )
         self._sharing = Sharing(store, self.board, clock, lambda: self._intend(self.config))
+        self._lead.keeps = lambda: self._sharing.keeps
         self._operations = Operations(host, self.board, self._sharing.later, clock, self._lead)
         self._crew = Crew(host, self.board, clock, self._operations.keep)
         self._probing = Probing(config, clock, self.board.changed, transport)
         self.board.probes = self._probing.probes
+        self.board.probed = self._probing.log.of
         self._executor = Executor(
             host,
             self.board,

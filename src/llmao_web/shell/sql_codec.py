@@ -157,13 +157,13 @@ def numbered(row: Row[Any]) -> Numbered | None:
     kind = _KINDS.get(row.kind)
     if kind is None:
         return None
-    entry = Entry(row.at, row.actor, kind, row.host, _key(row), row.detail)
+    entry = Entry(row.at, row.actor, kind, row.host, key_of(row), row.detail)
     return Numbered(row.number, entry)
 
 
 def transition(row: Row[Any]) -> Transition | None:
     """Return the transition of a row."""
-    key = _key(row)
+    key = key_of(row)
     return Transition(row.at, key, row.before, row.after) if key else None
 
 
@@ -186,7 +186,8 @@ def told(row: Row[Any]) -> Told | None:
         return None
 
 
-def _key(row: Row[Any]) -> Key | None:
+def key_of(row: Row[Any]) -> Key | None:
+    """Return the key in a row; None when it holds none."""
     if row.key_base is None or row.key_model is None:
         return None
     return Key(row.key_base, row.key_model, row.key_shown or "")

@@ -6,7 +6,19 @@ Rule of this file: one call, one transaction. What grows is dropped in sql_tidy.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Insert, Select, case, func, insert, select
+from sqlalchemy import (
+    Column,
+    CompoundSelect,
+    Insert,
+    Select,
+    Table,
+    case,
+    delete,
+    func,
+    insert,
+    select,
+    union,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from llmao_core.keys import Key
@@ -15,13 +27,15 @@ from llmao_core.snapshots import Request
 
 from . import sql_codec as codec
 from . import sql_tidy
-from .ledger import Entry, Kept, Numbered, fold
+from .ledger import Entry, EntryKind, Kept, Numbered, fold
 from .sql_engine import Database
 from .sql_tables import capacity, entries, fetches, told, transitions
 from .store import SHARED_KEPT, Fetches, Sample, Told, Transition, Wanted
 
 LONGEST_PAGE = 1_000
 SAMPLES_SHOWN = 20_000
+# Longer than most entries, and short enough that PostgreSQL neither moves nor packs it.
+_PROOF = Entry(0.0, "llmao", EntryKind.ACTION, detail={"proof": "." * 1_500})
 
 # What an insert does about a row that is there: both dialects have words of their own for it.
 _UPSERT: Mapping[str, Callable[..., Any]] = {
@@ -39,6 +53,13 @@ class SqlStore:
         self._database = database
         self._replica = replica
         self._release = release
+
+    async def prove(self) -> None:
+        """Write an entry and delete it, in one transaction, which needs the room of an entry."""
+        wanted = insert(entries).values(codec.entry_row(_PROOF)).returning(entries.c.number)
+        async with self._database.writing() as connection:
+            number = (await connection.execute(wanted)).scalar_one()
+            await connection.execute(delete(entries).where(entries.c.number == number))
 
     async def kept(self) -> Kept:
         """Return what all entries add up to: the newest of every slot says it."""
@@ -93,6 +114,12 @@ class SqlStore:
             query = query.where(transitions.c.key_id == codec.key_id(key))
         found = (codec.transition(row) for row in await self._read(query))
         return [each for each in found if each]
+
+    async def keys(self) -> Sequence[Key]:
+        """Return every key of which something is kept."""
+        kept = union(*(select(*_key_columns(each)) for each in (transitions, entries)))
+        found = (codec.key_of(row) for row in await self._read(kept))
+        return list(dict.fromkeys(key for key in found if key))
 
     async def sample(self, samples: Iterable[Sample]) -> None:
         """Keep one minute's samples; a second one of a time replaces the first."""
@@ -166,7 +193,7 @@ class SqlStore:
         finally:
             self._release()
 
-    async def _read(self, query: Select[Any]) -> Sequence[Any]:
+    async def _read(self, query: Select[Any] | CompoundSelect[Any]) -> Sequence[Any]:
         async with self._database.reading() as connection:
             found: Sequence[Any] = (await connection.execute(query)).all()
             return found
@@ -190,6 +217,10 @@ class SqlStore:
 
 def _sample_rows(samples: Iterable[Sample]) -> list[codec.Values]:
     return [codec.sample_row(each) for each in samples]
+
+
+def _key_columns(table: Table) -> list[Column[Any]]:
+    return [table.c.key_base, table.c.key_model, table.c.key_shown]
 
 
 def _page(limit: int) -> int:

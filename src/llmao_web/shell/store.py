@@ -23,9 +23,12 @@ SHARED_KEPT = 2_000
 class StoreError(LlmaoError):
     """The store cannot be read or written; the message says what to do and holds no secret.
 
-    After a write that failed, what was to be kept is not kept; only when the store did not
-    answer in time may it be.
+    After a write that failed, what was to be kept is not kept, but for Unanswered.
     """
+
+
+class Unanswered(StoreError):
+    """The store did not say how it ended: what was to be kept may be kept."""
 
 
 class NotKept(StoreError):
@@ -119,6 +122,10 @@ class Writes(Protocol):
 class Store(Writes, Protocol):
     """What the shell keeps; every call may wait for a disk or a network, and may fail."""
 
+    async def prove(self) -> None:
+        """Return when something of an entry's size could be kept; nothing of it stays."""
+        ...
+
     async def kept(self) -> Kept:
         """Return what all entries add up to."""
         ...
@@ -133,6 +140,10 @@ class Store(Writes, Protocol):
 
     async def transitions(self, key: Key | None = None, limit: int = 100) -> Sequence[Transition]:
         """Return changes of lifecycles, newest first."""
+        ...
+
+    async def keys(self) -> Sequence[Key]:
+        """Return every key of which a change of lifecycle or an entry is kept, each once."""
         ...
 
     async def capacity(self, key: Key, since: float) -> Sequence[Sample]:
@@ -200,6 +211,9 @@ class MemoryStore:
         """Return the number of the newest entry that changed what is kept."""
         return self._newest
 
+    async def prove(self) -> None:
+        """Return: there is always room."""
+
     async def moved(self, transitions: Iterable[Transition]) -> None:
         """Keep changes of lifecycles."""
         self.moves.extend(transitions)
@@ -207,6 +221,11 @@ class MemoryStore:
     async def transitions(self, key: Key | None = None, limit: int = 100) -> Sequence[Transition]:
         """Return changes of lifecycles, newest first."""
         return [each for each in reversed(self.moves) if key is None or each.key == key][:limit]
+
+    async def keys(self) -> Sequence[Key]:
+        """Return every key of which something is kept."""
+        done = (each.entry.key for each in self.log)
+        return list(dict.fromkeys(key for key in (*(one.key for one in self.moves), *done) if key))
 
     async def sample(self, samples: Iterable[Sample]) -> None:
         """Keep one minute's samples."""

@@ -1,0 +1,194 @@
+"""Scenes in which machines, providers or configuration go wrong; a real proxy sees them, too.
+
+Rule of this file: what is told is what is done. Numbers are places in the story.
+"""
+
+from collections.abc import Callable, Iterable
+
+from attrs import frozen
+
+from llmao_core.secret import Secret
+from llmao_core.testing.fake_vllm import Mode
+
+from . import fleet
+from .fleet import BY_ADDRESS, CHAT, EMBEDDING, PAIR, POD, SINGLE, SMALL
+from .scene import ADMIN, BOXES, LOG, MODELS, SOURCES, WORK, Scene, at_once, box, model
+from .world import World
+
+
+@frozen
+class MachineScenes:
+    """The scenes. reload: has the configuration read again, with a mistake unless told `True`."""
+
+    world: World
+    reload: Callable[[bool], None]
+
+    def all(self) -> Iterable[Scene]:
+        """Yield the scenes."""
+        yield from self._moving()
+        yield from self._failing()
+        yield from self._last()
+
+    def _moving(self) -> Iterable[Scene]:
+        world = self.world
+        yield Scene(
+            1,
+            f"{PAIR} port 8001 dies: its route goes, and comes back once it has proven itself.",
+            (model(CHAT), WORK),
+            at_once(lambda: world.become(PAIR, Mode.REFUSES)),
+            at_once(lambda: world.become(PAIR, Mode.SERVES)),
+            6,
+        )
+        yield Scene(
+            4,
+            f"{SINGLE} vanishes from Vast's listing, and somebody else's server is at its address: "
+            "llmao hands it no bearer, takes the route out and says which line to remove.",
+            (WORK, BOXES),
+            lambda: world.vanish(SINGLE),
+            self._vanished_returns,
+            13,
+        )
+        yield Scene(
+            6,
+            f"Vast maps other public ports to {PAIR}, and a stranger has its old one: the routes "
+            "follow once the servers answer at the new ones.",
+            (box(PAIR), LOG),
+            lambda: world.remap(PAIR, taken=True),
+            world.rid,
+            7,
+        )
+        yield Scene(
+            7,
+            f"{POD} port 8001 comes up with another model than it should.",
+            (model(SMALL), WORK),
+            lambda: world.restart(POD, mode=Mode.WRONG_MODEL),
+            at_once(lambda: world.become(POD, Mode.SERVES)),
+            8,
+        )
+        yield Scene(
+            8,
+            f"The box at {BY_ADDRESS} is replaced, and two new ones share the address for a while: "
+            "llmao takes neither until it is plain which is meant.",
+            (BOXES, WORK),
+            self._replace,
+        )
+
+    def _failing(self) -> Iterable[Scene]:
+        yield Scene(
+            9,
+            f"{PAIR} port 8001 is so busy that it answers late, and is left alone. Port 8002 "
+            "answers /health and does nothing any more: it is found out and taken out.",
+            (box(PAIR), model(SMALL)),
+            at_once(lambda: self._strain(Mode.SLOW, Mode.FROZEN)),
+            at_once(lambda: self._strain(Mode.SERVES, Mode.SERVES)),
+            11,
+        )
+        yield Scene(
+            10,
+            "Vast's API answers 502, so nothing is concluded from it. Meanwhile somebody asks for "
+            "a configuration with a wrong fleet key.",
+            (SOURCES, WORK),
+            self._outage,
+        )
+        yield Scene(
+            11,
+            f"{SINGLE} still runs the bearer of the previous salt, and serves all the same.",
+            (WORK, box(SINGLE)),
+            lambda: self._salt(previous=True),
+            lambda: self._salt(previous=False),
+            7,
+        )
+        yield Scene(
+            16,
+            f"{PAIR} port 8002 is restarted with a context far longer than its recipe says, and "
+            f"{BY_ADDRESS} runs an older revision of its configuration.",
+            (model(SMALL), box(BY_ADDRESS)),
+            lambda: self._restart_with(262_144, "r1-" + "0" * 32),
+            lambda: self._restart_with(fleet.LENGTHS[SMALL], ""),
+            9,
+        )
+
+    def _last(self) -> Iterable[Scene]:
+        world = self.world
+        yield Scene(
+            20,
+            f"Both servers of {PAIR} refuse our bearer at once. That is too large a part of the "
+            "fleet: the brake holds the removals until somebody releases it.",
+            (WORK, ADMIN),
+            self._lock_out,
+            at_once(lambda: self._strain(Mode.SERVES, Mode.SERVES)),
+            9,
+        )
+        yield Scene(
+            22,
+            "The configuration is read again and has a mistake: the old one stays in force.",
+            (WORK, ADMIN),
+            at_once(lambda: self.reload(False)),
+            at_once(lambda: self.reload(True)),
+        )
+        yield Scene(
+            23,
+            f"Vast says that both listen ports of {PAIR} have the same public port.",
+            (box(PAIR), model(CHAT)),
+            self._share_port,
+            lambda: world.remap(PAIR),
+            6,
+        )
+        yield Scene(
+            12,
+            f"{BY_ADDRESS} announces that it restarts {EMBEDDING}: the route goes first.",
+            (model(EMBEDDING), LOG),
+            self._announced,
+        )
+        yield Scene(
+            24,
+            f"All is mended. {fleet.STRANGER} still asks for a configuration and nobody knows it: "
+            "approve it, and watch it boot and get its routes.",
+            ((f"/admin?host={fleet.STRANGER}#approve", "Approve"), MODELS),
+            at_once(lambda: None),
+        )
+
+    def _strain(self, first: Mode, second: Mode) -> None:
+        self.world.become(PAIR, first, 8001)
+        self.world.become(PAIR, second, 8002)
+
+    async def _vanished_returns(self) -> None:
+        await self.world.rid()
+        await self.world.list_again(SINGLE)
+
+    async def _replace(self) -> None:
+        twin = await self.world.replace(BY_ADDRESS)
+        await self.world.stage.clock.sleep(6)
+        twin.provider.destroy(twin.instance)
+
+    async def _lock_out(self) -> None:
+        self._strain(Mode.LOADING, Mode.LOADING)
+        await self.world.stage.clock.sleep(1.5)
+        self._strain(Mode.WRONG_KEY, Mode.WRONG_KEY)
+
+    async def _outage(self) -> None:
+        self.world.stage.providers["vast"].go_wrong("gateway", times=2)
+        await self.world.boxes[fleet.UNASKED].report(key=Secret("a-key-of-another-fleet"))
+
+    async def _salt(self, *, previous: bool) -> None:
+        if (server := self.world.server(SINGLE)) is not None:
+            server.bearer = self.world.bearer(SINGLE, previous=previous)
+            await self.world.restart(SINGLE)
+
+    async def _restart_with(self, max_model_len: int, revision: str) -> None:
+        if (server := self.world.server(PAIR, 8002)) is not None:
+            server.max_model_len = max_model_len
+        await self.world.boxes[BY_ADDRESS].report(revision)
+        await self.world.restart(PAIR, 8002, down_s=4.0)
+
+    async def _share_port(self) -> None:
+        one = self.world.boxes[PAIR]
+        public = one.public(8001)
+        one.provider.remap(one.instance, {8001: public, 8002: public})
+
+    async def _announced(self) -> None:
+        one = self.world.boxes[BY_ADDRESS]
+        if 8002 in one.told:
+            await one.announce(8002)
+            await self.world.stage.clock.sleep(2)
+            await self.world.restart(BY_ADDRESS, 8002)

@@ -1,0 +1,152 @@
+"""Scenes at the simulated proxy: people and scripts in its pages, and what it does by itself.
+
+Rule of this file: none of this is played where a real proxy stands in.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+
+from attrs import frozen
+
+from llmao_core.testing.fake_vllm import Mode
+from llmao_litellm.fake_http import error
+
+from .by_hand import Hand
+from .fleet import BY_ADDRESS, EMBEDDING, POD, SINGLE, SMALL
+from .scene import LOG, SOURCES, WORK, Scene, at_once, model
+from .world import World
+
+_FAILED = error(500, "Failed to add model to db. Check your server logs for more details.")
+
+
+@frozen
+class ProxyScenes:
+    """The scenes. hand: who is in the proxy's pages."""
+
+    world: World
+    hand: Hand
+
+    def all(self) -> Iterable[Scene]:
+        """Yield the scenes."""
+        yield from self._rows()
+        yield from self._proxy()
+
+    def _rows(self) -> Iterable[Scene]:
+        hand = self.hand
+        yield Scene(
+            2,
+            "Somebody is in LiteLLM's own pages: one deployment is deleted, one changed, one "
+            "blocked, one loses llmao's mark. All is put back.",
+            (("/models#plan-all", "the plan"), LOG),
+            self._spoil,
+        )
+        yield Scene(
+            3,
+            "Now they let one deployment dial a listen port, and another a port where nobody is.",
+            (model(SMALL), LOG),
+            at_once(hand.misdirect),
+        )
+        yield Scene(
+            5,
+            f"llmao cannot reach {BY_ADDRESS}, and LiteLLM can: the routes stay. With {POD} it is "
+            "the other way round.",
+            (WORK, model(EMBEDDING)),
+            self._cut,
+            self._uncut,
+            9,
+        )
+
+    def _proxy(self) -> Iterable[Scene]:
+        hand, litellm, switches = self.hand, self.hand.litellm, self.hand.litellm.switches
+        for at, said, wrong in (
+            (13, "LiteLLM's database is down: the routes stay as they are.", "dead_database"),
+            (15, "LiteLLM is restarted without its database.", "no_database"),
+        ):
+            yield Scene(
+                at,
+                said,
+                (SOURCES, WORK),
+                at_once(partial(setattr, switches, wrong, True)),
+                at_once(partial(setattr, switches, wrong, False)),
+                4.5,
+            )
+        yield Scene(
+            14,
+            "LiteLLM's master key is changed, and llmao does not know the new one.",
+            (SOURCES, WORK),
+            at_once(hand.refuse_key),
+            at_once(hand.take_key),
+            4.5,
+        )
+        yield Scene(
+            17,
+            "A deployment is written twice, one is copied by hand, and one is left of a box that "
+            "nobody intends any more: a person decides what goes.",
+            (WORK, ("/models#others-name", "other deployments")),
+            at_once(hand.double),
+            at_once(hand.undouble),
+            8,
+        )
+        yield Scene(
+            18,
+            f"{POD} port 8001 restarts and does no work: no route without proof. LiteLLM fails a "
+            f"write for {SINGLE}, which is tried again.",
+            (WORK, model(SMALL)),
+            self._unproven,
+            at_once(lambda: self.world.become(POD, Mode.SERVES)),
+            6,
+        )
+        yield Scene(
+            19,
+            "Every deployment vanishes from LiteLLM at once, as in an upgrade gone wrong.",
+            (WORK, LOG),
+            at_once(litellm.empty),
+            at_once(hand.add_team_row),
+        )
+        yield Scene(
+            21,
+            f"LiteLLM sets a field of {SINGLE} anew after each write, and cannot load what is "
+            f"written for {BY_ADDRESS}: llmao stops trying and says so.",
+            (WORK, LOG),
+            self._stubborn,
+        )
+
+    async def _spoil(self) -> None:
+        self.hand.spoil()
+        await self.hand.lose_team_row()
+
+    async def _cut(self) -> None:
+        for port in (8001, 8002):
+            self.world.become(BY_ADDRESS, Mode.HANGS, port)
+        told = self.world.stage.checks.told
+        told[f"//{self.world.boxes[BY_ADDRESS].address}:"] = ""
+        told[f"//{self.world.boxes[POD].address}:"] = "Connection error."
+        await self.world.stage.clock.sleep(1)
+        await self.hand.litellm.health.run_background()
+
+    async def _uncut(self) -> None:
+        self.world.stage.checks.told.clear()
+        for port in (8001, 8002):
+            self.world.become(BY_ADDRESS, Mode.SERVES, port)
+        await self.hand.litellm.health.run_background()
+
+    async def _unproven(self) -> None:
+        self.hand.litellm.answer_next.append(("/model/new", _FAILED))
+        self.hand.delete(SINGLE)
+        self.world.become(POD, Mode.LOADING)
+        await self.world.stage.clock.sleep(5)
+        self.world.become(POD, Mode.FULL)
+
+    async def _stubborn(self) -> None:
+        hand, sleep = self.hand, self.world.stage.clock.sleep
+        hand.litellm.switches.not_live = True
+        # LiteLLM says so in its answers; only a row whose answers are lost is found not live.
+        hand.litellm.switches.lose_answers = 4
+        hand.delete(BY_ADDRESS, 8002)
+        await sleep(8)
+        hand.litellm.switches.lose_answers = 0
+        hand.insist(SINGLE)
+        await sleep(7)
+        hand.litellm.switches.not_live = False
+        hand.litellm.restart()
+        hand.give_in(SINGLE)

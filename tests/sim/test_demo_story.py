@@ -1,0 +1,51 @@
+"""The story of `llmao demo` shows what it is there to show."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.web.demo_run import running
+
+from llmao_core.verdicts import Badge, ItemKind, Lifecycle
+
+pytestmark = pytest.mark.sim
+
+LOOP_S = 170.0
+LOOK_S = 0.2
+# What no visitor of two minutes sees, and why.
+NOT_SHOWN = {
+    ItemKind.WITNESS_MISSING: "needs two minutes without any other server or listing answering",
+}
+
+
+def seen_in(view: Any) -> set[str]:
+    """Return every lifecycle, badge and kind of item that a view has."""
+    found = {f"item {item['kind']}" for item in view["items"]}
+    for each in view["deployments"]:
+        found.add(f"life {each['lifecycle']}")
+        found |= {f"badge {badge['badge']}" for badge in each["badges"]}
+    return found
+
+
+def all_kinds() -> set[str]:
+    """Return the names of all there are, without those that are not shown."""
+    return {
+        *(f"life {each.value}" for each in Lifecycle),
+        *(f"badge {each.value}" for each in Badge),
+        *(f"item {each.value}" for each in ItemKind if each not in NOT_SHOWN),
+    }
+
+
+def test_within_its_first_loop_a_demo_shows_every_kind_of_trouble(tmp_path: Path) -> None:
+    """Whoever watches for two minutes has seen each lifecycle, badge and attention item."""
+    missing = all_kinds()
+    until = time.monotonic() + LOOP_S  # noqa: TID251 the demo runs on the machine's clock
+    with running(tmp_path) as demo, httpx.Client(trust_env=False) as http:
+        while missing and time.monotonic() < until:  # noqa: TID251
+            view = demo.view(http)
+            missing -= seen_in(view) if view else set()
+            time.sleep(LOOK_S)
+        demo.stop()
+    assert set() == missing

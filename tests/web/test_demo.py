@@ -1,0 +1,134 @@
+"""`llmao demo`: its line on every page, and a real proxy in the place of the simulated one."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+from attrs import evolve
+from click.testing import CliRunner
+
+from llmao_core.secret import Secret
+from llmao_litellm.fake import MASTER_KEY, FakeLiteLLM
+from llmao_web.app import create_app
+from llmao_web.commands.demo import KEY_VARIABLE, demo
+from llmao_web.demo.proxy import real_places
+from llmao_web.pages.live import Live
+from llmao_web.pages.render import Renderer
+from llmao_web.pages.sheet import Sheet
+from llmao_web.pages.tour import NAME, Guide, Step, Tour
+
+from .demo_run import running
+from .visiting import full
+from .worlds import FakeDesk, fleet
+
+FIRST = Step("A box boots.", (("/boxes", "Boxes"),))
+SECOND = Step("A box dies <at once>.")
+BOUND_S = 60
+
+
+def toured(desk: FakeDesk) -> tuple[Tour, Live, Renderer]:
+    tour = Tour(FIRST)
+    renderer, live = Renderer("demo", desk.clock), Live(desk, desk.clock)
+    Guide(tour, renderer, live)
+    return tour, live, renderer
+
+
+async def page(tour: Tour | None, path: str = "/models") -> str:
+    desk = full()
+    app: Any = create_app(desk, fleet(), desk.clock, tour=tour)
+    transport = httpx.ASGITransport(app, client=("127.0.0.1", 5))
+    async with httpx.AsyncClient(transport=transport, base_url="http://llmao.test") as client:
+        return (await client.get(path, headers={"accept": "text/html"})).text
+
+
+async def test_every_page_of_a_demo_begins_with_what_happens_now() -> None:
+    """A visitor reads it without a script, on a page that nothing else keeps current, too."""
+    for path in ("/models", "/nowhere"):
+        html = await page(Tour(FIRST), path)
+        assert "A box boots." in html
+        assert '<a href="/boxes">Boxes</a>' in html
+        assert 'data-live="/live?page=' in html
+        assert "<script>" not in html
+
+
+async def test_without_a_tour_a_page_has_no_trace_of_one() -> None:
+    """Nobody but a demo's visitor may see the line."""
+    assert 'id="tour"' not in await page(None)
+
+
+async def test_an_open_page_hears_of_the_next_step() -> None:
+    """The line changes in place, and what it says is escaped."""
+    tour, live, _ = toured(full())
+    since = live.address(NAME, Sheet({})).rpartition("=")[2]
+    tour.show(SECOND)
+    stream = live.stream(NAME, since, "")
+    told = json.loads(str((await anext(stream)).data))
+    await stream.aclose()
+    assert ["parts"] == list(told)
+    assert "A box dies &lt;at once&gt;." in told["parts"][NAME]
+
+
+async def test_a_sheet_with_the_line_stays_the_same_until_one_of_them_changes() -> None:
+    """A page's version must not move when nothing on it does."""
+    tour, live, _ = toured(full())
+    sheet, other = Sheet({"a": "<p id=a></p>"}), Sheet({"a": "<p id=a>b</p>"})
+    made = live.complete(sheet)
+    assert made is live.complete(sheet)
+    assert made is not live.complete(other)
+    tour.show(evolve(FIRST, said="Another."))
+    assert made is not live.complete(sheet)
+
+
+async def test_the_demos_rows_in_a_real_proxy_go_with_it_and_no_others(tmp_path: Path) -> None:
+    """Somebody's proxy is as it was when the demo ends, and its key was nowhere to be read."""
+    litellm = FakeLiteLLM(time.time)  # noqa: TID251 a server of its own, on the machine's clock
+    litellm.plant("gpt-team", {"model": "openai/gpt"}, {"id": "theirs"})
+    litellm.plant(
+        "old",
+        {"model": "openai/x", "api_base": "http://127.0.0.2:1/v1"},
+        {"id": "other-fleet", "llmao_fleet": "demo", "llmao_key": "http://h:1"},
+    )
+    async with litellm.serve() as url:
+        with running(tmp_path, "--litellm", url, env={KEY_VARIABLE: MASTER_KEY}) as one:
+            await _until_written(litellm)
+            ours = {
+                str(row.info.get("llmao_fleet"))
+                for row in litellm.truth().values()
+                if row.id not in ("theirs", "other-fleet")
+            }
+            said = await asyncio.to_thread(one.stop)
+        assert 1 == len(ours)
+        assert ours.pop().startswith("demo-")
+        assert {"theirs", "other-fleet"} == set(litellm.truth())
+    assert "Removed the demo's" in said
+    assert MASTER_KEY not in said
+    assert 0 == one.process.returncode
+
+
+async def _until_written(litellm: FakeLiteLLM) -> None:
+    async with asyncio.timeout(BOUND_S):
+        while len(litellm.truth()) < 6:
+            await asyncio.sleep(0.1)
+
+
+def test_two_demos_at_one_proxy_are_two_fleets() -> None:
+    """The end of one must not take the other's rows."""
+    names = {real_places("http://127.0.0.1:4000", Secret("k")).fleet for _ in range(5)}
+    assert 5 == len(names)
+
+
+def test_the_help_warns_of_a_key_on_the_command_line() -> None:
+    """Whoever reads `--help` learns the safe way."""
+    said = " ".join(CliRunner().invoke(demo, ["--help"]).output.split())
+    assert f"better set {KEY_VARIABLE}" in said
+
+
+def test_a_real_proxy_without_a_key_or_with_a_strange_address_is_refused() -> None:
+    """Nothing starts that could not write."""
+    for options in (["--litellm", "http://127.0.0.1:1"], ["--litellm", "x", "--litellm-key", "k"]):
+        result = CliRunner().invoke(demo, options, env={KEY_VARIABLE: ""})
+        assert 2 == result.exit_code
+        assert "--litellm" in result.output
