@@ -12,7 +12,8 @@ ONE, OTHER = Target("http://127.0.0.2:1", "a"), Target("http://127.0.0.3:1", "a"
 
 
 def report(at: float) -> ProbeReport:
-    return ProbeReport(at, 0.1, Reply(ReplyKind.REFUSED))
+    """Return a probe that ends otherwise than the one before it."""
+    return ProbeReport(at, 0.1, Reply(ReplyKind.ANSWERED, 200 + int(at) % 2))
 
 
 def test_the_newest_are_kept_and_come_first() -> None:
@@ -22,6 +23,17 @@ def test_the_newest_are_kept_and_come_first() -> None:
         log.add(ONE, report(at))
     assert [float(at) for at in range(KEPT + 4, 4, -1)] == [each.at for each in log.of(ONE)]
     assert () == log.of(OTHER)
+
+
+def test_probes_that_end_alike_are_one_line() -> None:
+    """It says how many there were and since when, so that a dead server's log reaches back."""
+    log = ProbeLog()
+    for at in (1.0, 2.0, 4.0):
+        log.add(ONE, ProbeReport(at, 0.1, Reply(ReplyKind.REFUSED)))
+    log.add(ONE, report(5.0))
+    newest, dead = log.of(ONE)
+    assert (1, 5.0, 5.0) == (newest.times, newest.first, newest.at)
+    assert (3, 1.0, 4.0) == (dead.times, dead.first, dead.at)
 
 
 def test_what_is_not_aimed_at_any_more_is_forgotten() -> None:

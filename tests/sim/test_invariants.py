@@ -7,6 +7,7 @@ import pytest
 from attrs import evolve
 
 from llmao_core.actions import ActionKind, Order
+from llmao_core.keys import Key
 from llmao_core.plan import Plan
 from llmao_core.reconcile import reconcile
 from llmao_core.testing.fake_vllm import Mode
@@ -14,6 +15,7 @@ from llmao_web.shell.loop import Reconcile
 from llmao_web.sim.acts import Acts
 from llmao_web.sim.fleet import BY_CONTRACT, FLEET, LATER
 from llmao_web.sim.invariants import Judge
+from llmao_web.sim.person import drain
 from llmao_web.sim.run import begin, live, settle
 from llmao_web.sim.world import Violation, World
 
@@ -121,6 +123,72 @@ def test_a_foreign_row_is_touched(how: str) -> None:
 def test_an_approval_is_lost() -> None:
     """An approval that was acknowledged and that llmao does not know is found."""
     assert "approvals-stay" == named(lived(lambda world, acts: world.approved.add(LATER)))
+
+
+def first_key(world: World) -> Key:
+    """Return the key of a server that has its row."""
+    deployment = world.deployment_of(world.litellm.db[our_row(world)])
+    assert deployment is not None
+    return deployment.key
+
+
+@pytest.mark.parametrize("drained", [True, False])
+def test_a_drain_is_lost(drained: bool) -> None:
+    """A drain that was acknowledged and that llmao does not know is found, and one not ended."""
+
+    def lost(world: World, acts: Acts) -> None:
+        if not drained:
+            world.spawn(drain(world, first_key(world), drained=True))
+        key = first_key(world)
+        world.after(60.0, lambda: world.drains.acknowledged(key, world.seconds, drained=drained))
+
+    assert "drains-stay" == named(lived(lost))
+
+
+def drains(world: World, acts: Acts) -> None:
+    world.spawn(drain(world, first_key(world), drained=True))
+
+
+def test_a_drained_key_keeps_its_row() -> None:
+    """An llmao that does not take the row of a drained server away is found."""
+    assert "drained-is-not-routed" == named(lived(drains, without(ActionKind.DELETE_LITELLM)))
+
+
+def test_a_drained_key_is_added() -> None:
+    """An order to add what is drained is found before it is carried out."""
+
+    def adds(world: World, acts: Acts) -> None:
+        drains(world, acts)
+        row = our_row(world)
+        order = Order(ActionKind.ADD_LITELLM, "litellm", first_key(world), row)
+        world.after(60.0, lambda: world.on_order(order))
+
+    assert "drained-is-not-added" == named(lived(adds))
+
+
+def test_a_drained_key_never_comes_back() -> None:
+    """An llmao that leaves out what was drained once is found; one that does not is right."""
+    drained: set[Key] = set()
+
+    def for_ever(snapshots: Any, *rest: Any) -> Any:
+        view, plan, history = reconcile(snapshots, *rest)
+        drained.update(snapshots.intended.labels.drained_keys)
+        kept = tuple(
+            one for one in plan.actions
+            if one.kind is not ActionKind.ADD_LITELLM or one.key not in drained
+        )  # fmt: skip
+        return view, evolve(plan, actions=kept), history
+
+    async def a_minute(world: World, key: Key) -> None:
+        await drain(world, key, drained=True)
+        await world.run(60.0)
+        await drain(world, key, drained=False)
+
+    def for_a_minute(world: World, acts: Acts) -> None:
+        world.spawn(a_minute(world, first_key(world)))
+
+    assert "serving-is-routed" == named(lived(for_a_minute, for_ever))
+    assert lived(for_a_minute) is None
 
 
 def test_two_actions_for_a_key() -> None:

@@ -1,6 +1,7 @@
 """What a process tells its store and learns from it, on a clock of the test's own."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 
@@ -13,8 +14,15 @@ from llmao_core.snapshots import Request, RequestKind
 from llmao_core.testing.clock import VirtualClock
 from llmao_web.shell.board import Board
 from llmao_web.shell.ledger import Entry, EntryKind, fold
-from llmao_web.shell.sharing import EVERY_S, LONGEST_WAIT_S, TIDY_S, Sharing
-from llmao_web.shell.store import MemoryStore, NotKept, StoreError, Told, Transition
+from llmao_web.shell.sharing import (
+    EVERY_S,
+    IS_NOT_KEPT,
+    LONGEST_WAIT_S,
+    MAY_BE_KEPT,
+    TIDY_S,
+    Sharing,
+)
+from llmao_web.shell.store import MemoryStore, NotKept, StoreError, Told, Transition, Unanswered
 
 from .contract import BOX, KEY, NOW, action, approved
 
@@ -27,6 +35,7 @@ class Shared(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.fails = False
+        self.full = False
         self.heard: list[BoxEvent | Request] = []
         self.others: list[Told] = []
         self.tidied: list[float] = []
@@ -35,8 +44,13 @@ class Shared(MemoryStore):
         if self.fails:
             raise StoreError("its disk is full")
 
+    async def prove(self) -> None:
+        if self.full:
+            raise StoreError("its disk is full")
+
     async def append(self, *entries: Entry) -> None:
         self._try()
+        await self.prove()
         if any(each.actor == "never" for each in entries):
             raise NotKept("too long")
         await super().append(*entries)
@@ -63,6 +77,9 @@ class Process:
         self.clock = VirtualClock(NOW)
         self.board = Board(self.clock)
         self.sharing = Sharing(store, self.board, self.clock, changed)
+
+    def keeps(self) -> bool:
+        return self.sharing.keeps
 
     @property
     def said(self) -> list[str]:
@@ -119,7 +136,74 @@ async def test_what_cannot_be_kept_is_not_applied() -> None:
         assert () == process.sharing.kept.approvals
 
 
-async def test_what_others_decide_is_learnt_within_seconds() -> None:
+@pytest.mark.parametrize(("error", "said"), [(StoreError, IS_NOT_KEPT), (Unanswered, MAY_BE_KEPT)])
+async def test_who_decided_is_told_whether_it_was_kept(error: type[StoreError], said: str) -> None:
+    """It was not when the store refused, and nobody knows when it did not answer."""
+
+    async def fails(*_: Entry) -> None:
+        raise error("The store cannot be used.")
+
+    store = Shared()
+    store.append = fails  # type: ignore[method-assign]
+    process = Process(store)
+    async with running(process):
+        with pytest.raises(error, match=re.escape(said)):
+            await process.sharing.keep(approved())
+
+
+async def test_a_full_store_keeps_nothing_until_it_is_shown_that_it_does() -> None:
+    """One refused deed is enough to know; that the store can be read is no proof of room."""
+    store = Shared()
+    process = Process(store)
+    async with running(process):
+        assert process.keeps()
+        store.full = True
+        with pytest.raises(StoreError):
+            await process.sharing.keep(approved())
+        await process.clock.advance(3 * LONGEST_WAIT_S)
+        assert not process.keeps()
+        assert ["its disk is full"] == process.said
+        store.full = False
+        await process.clock.advance(LONGEST_WAIT_S)
+        assert process.keeps()
+        assert [] == process.said
+
+
+async def test_a_look_that_began_before_a_refusal_does_not_undo_it() -> None:
+    """A deed is refused while the second's reads are under way, which then all succeed."""
+    store, reads = Shared(), asyncio.Event()
+    process = Process(store)
+    async with running(process):
+        newest = store.newest
+
+        async def slow() -> int:
+            await reads.wait()
+            return await newest()
+
+        store.newest = slow  # type: ignore[method-assign]
+        await process.clock.advance(EVERY_S)
+        store.full = True
+        with pytest.raises(StoreError):
+            await process.sharing.keep(approved())
+        reads.set()
+        await process.clock.settle()
+        assert not process.keeps()
+
+
+async def test_what_others_decide_is_learnt_while_nothing_can_be_kept() -> None:
+    """A withdrawal that another replica got in counts here, too."""
+    store = Shared()
+    await store.append(approved())
+    process = Process(store)
+    async with running(process):
+        store.full = True
+        await process.sharing.later.append(action())
+        await MemoryStore.append(store, Entry(NOW, "admin", EntryKind.WITHDRAWN, BOX))
+        await process.clock.advance(LONGEST_WAIT_S)
+        assert () == process.sharing.kept.approvals
+
+
+async def test_what_others_decide_is_learnt_within_within_seconds() -> None:
     """Another replica approved and withdrew."""
     store = Shared()
     first, second = Process(store), Process(store)

@@ -32,13 +32,18 @@ class Ended:
 
 @frozen
 class Line:
-    """One probe. took: in words, "" where nobody measured. previous: with the older bearer."""
+    """Probes in a row that ended alike. lasted_s: from the first to the newest of them.
+
+    took: the newest, in words, "" where nobody measured. previous: with the older bearer.
+    """
 
     id: str
     at: float
     took: str
     ended: tuple[Ended, ...]
     previous: bool
+    times: int
+    lasted_s: float
 
 
 def probe_lines(desk: Desk, record: Record) -> tuple[Line, ...]:
@@ -74,8 +79,9 @@ def _targets(record: Record) -> Iterable[tuple[Target, bool]]:
 def _line(probed: Probed, *, previous: bool) -> Line:
     ended = (*map(_ended, probed.steps), *_open(probed.open_paths))
     took = "" if probed.took_s is None else _took(probed.took_s)
-    name = f"{probed.at!r} {previous} {[(each.what, each.how) for each in ended]}"
-    return Line(element("p", name), probed.at, took, ended, previous)
+    name = f"{probed.first!r} {previous} {[(each.what, each.how) for each in ended]}"
+    lasted_s = probed.at - probed.first
+    return Line(element("p", name), probed.at, took, ended, previous, probed.times, lasted_s)
 
 
 def _ended(step: Step) -> Ended:

@@ -90,11 +90,12 @@ class Lead(Protocol):
     """Whether this process may write, and the permission for one write.
 
     changed: called when it begins or ceases to lead. took_over: told the row that the leader
-    before may still be writing.
+    before may still be writing. keeps: tells whether the store keeps what llmao does.
     """
 
     changed: Callable[[], None]
     took_over: Callable[[str, Write], None]
+    keeps: Callable[[], bool]
 
     def leads(self) -> bool:
         """Tell whether a write may be begun now."""
@@ -121,12 +122,18 @@ def _nothing(*_: object) -> None:
     """Tell nobody."""
 
 
+def _keeps() -> bool:
+    """Know of no store that refuses anything."""
+    return True
+
+
 class Alone:
-    """The only process on its store: it always leads."""
+    """The only process on its store: it always leads, and a full disk of its own stops nothing."""
 
     def __init__(self, replica: str = "llmao") -> None:
         self.changed: Callable[[], None] = _nothing
         self.took_over: Callable[[str, Write], None] = _nothing
+        self.keeps: Callable[[], bool] = _keeps
         self._leadership = Leadership(replica, here=True, known=True)
 
     def leads(self) -> bool:
@@ -155,6 +162,7 @@ class Election:
     def __init__(self, url: str, replica: str, clock: Clock) -> None:
         self.changed: Callable[[], None] = _nothing
         self.took_over: Callable[[str, Write], None] = _nothing
+        self.keeps: Callable[[], bool] = _keeps
         self._url = url
         self._replica = replica
         self._clock = clock
@@ -176,8 +184,13 @@ class Election:
         return Leadership(who, here=here, known=here or self._leader is not None)
 
     async def begins(self, order: Order) -> bool:
-        """Renew the lead and note what is being written; false when the lead is another's."""
-        return self.leads() and await self._renew(_BEGIN, _noted(order)) and self.leads()
+        """Renew the lead and note what is being written.
+
+        False when the lead is another's, and while the database keeps nothing: what was done then
+        would be known to nobody who leads after this process.
+        """
+        may = self.keeps() and self.leads()
+        return may and await self._renew(_BEGIN, _noted(order)) and self.leads()
 
     async def ended(self) -> None:
         """Note that no write is out; a lead that is lost meanwhile has nothing to note."""

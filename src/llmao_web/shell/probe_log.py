@@ -6,7 +6,7 @@ Rule of this file: bounded and forgetful. Nothing is concluded from it; no pass 
 from collections import deque
 from collections.abc import Container, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from llmao_core.probes import CanaryReport, OpenPathsReport, ProbeReport, Reply, Target
 
@@ -24,16 +24,23 @@ class Step:
 
 @frozen
 class Probed:
-    """One probe of one target. at: when it began, epoch seconds.
+    """One probe of one target, or several in a row that ended alike. at: when the newest began.
 
-    took_s: until its last answer, None where nobody measured. open_paths: what did work without
-    a bearer; None when that was not asked.
+    first: when the oldest of them did; both epoch seconds. took_s: until the newest's last
+    answer, None where nobody measured. open_paths: what did work without a bearer; None when that
+    was not asked.
     """
 
     at: float
+    first: float
     took_s: float | None
     steps: tuple[Step, ...] = ()
     open_paths: tuple[str, ...] | None = None
+    times: int = 1
+
+    def ended_like(self, other: "Probed") -> bool:
+        """Tell whether the same was asked and answered."""
+        return (self.steps, self.open_paths) == (other.steps, other.open_paths)
 
 
 class ProbeLog:
@@ -43,11 +50,19 @@ class ProbeLog:
         self._kept: dict[Target, deque[Probed]] = {}
 
     def add(self, target: Target, report: AnyReport) -> None:
-        """Keep what a probe reported; the oldest goes."""
+        """Keep what a probe reported; the oldest goes.
+
+        What ended as the one before it is one line with it: a dead server is probed every second,
+        and its log must not reach back for twenty.
+        """
         kept = self._kept.get(target)
         if kept is None:
             kept = self._kept[target] = deque(maxlen=KEPT)
-        kept.append(_probed(report))
+        one = _probed(report)
+        if kept and kept[-1].ended_like(one):
+            before = kept.pop()
+            one = evolve(one, first=before.first, times=before.times + 1)
+        kept.append(one)
 
     def retain(self, targets: Container[Target]) -> None:
         """Drop what is known of all other targets."""
@@ -62,14 +77,14 @@ class ProbeLog:
 def _probed(report: AnyReport) -> Probed:
     match report:
         case ProbeReport():
-            return Probed(report.probed_at, report.took_s, tuple(_steps(report)))
+            at = report.probed_at
+            return Probed(at, at, report.took_s, tuple(_steps(report)))
         case CanaryReport():
-            took_s = report.answered_at - report.asked_at
-            return Probed(
-                report.asked_at, took_s, tuple(Step("completion", one) for one in report.replies)
-            )
+            at, took_s = report.asked_at, report.answered_at - report.asked_at
+            return Probed(at, at, took_s, tuple(Step("completion", one) for one in report.replies))
         case OpenPathsReport():
-            return Probed(report.asked_at, None, open_paths=report.open_paths)
+            at = report.asked_at
+            return Probed(at, at, None, open_paths=report.open_paths)
 
 
 def _steps(report: ProbeReport) -> list[Step]:

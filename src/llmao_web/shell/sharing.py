@@ -1,7 +1,8 @@
 """What this process tells the store, and what it learns from it: people's decisions, box events.
 
-Rule of this file: a store that fails stops nothing. What could not be told waits, bounded, and
-is told again; until then this process goes on with what it knows.
+Rule of this file: a store that fails stops no answer. What could not be told waits, bounded, and
+is told again; until then this process goes on with what it knows. A failed write is over when
+another succeeds: that it can be read says nothing.
 """
 
 import asyncio
@@ -17,12 +18,14 @@ from .board import Board
 from .clock import Clock, wait_for_any
 from .later import Later, Waiting
 from .ledger import Entry, Kept, fold
-from .store import Store
+from .store import NotKept, Store, StoreError, Unanswered
 from .unexpected import log_unexpected
 
 EVERY_S = 1.0
-LONGEST_WAIT_S = 30.0
+LONGEST_WAIT_S = 10.0
 TIDY_S = 3600.0
+IS_NOT_KEPT = "Nothing of it was kept."
+MAY_BE_KEPT = "Whether it was kept is not known: look, and repeat it if it was not."
 
 log = structlog.get_logger(__name__)
 
@@ -68,10 +71,26 @@ class Sharing:
         (self._strangers if strange else self._noted).add([(what, at)])
 
     async def keep(self, *entries: Entry) -> None:
-        """Keep entries and apply them at once; StoreError: they are neither kept nor applied."""
+        """Keep entries and apply them at once; StoreError: they are not applied.
+
+        The message says whether they are kept: they may be when the store did not answer, and
+        then they apply when it does.
+        """
         async with self._one_at_a_time:
-            await self._store.append(*entries)
+            try:
+                await self._store.append(*entries)
+            except NotKept:
+                raise
+            except StoreError as error:
+                self._failed(str(error))
+                unsure = isinstance(error, Unanswered)
+                raise type(error)(f"{error} {MAY_BE_KEPT if unsure else IS_NOT_KEPT}") from None
             self._take(fold(entries, self.kept))
+
+    @property
+    def keeps(self) -> bool:
+        """Tell whether the store keeps what it is given, as far as is known."""
+        return not self._failures
 
     async def run(self) -> None:
         """Tell and learn until stopped, every second, more rarely while the store fails."""
@@ -89,12 +108,15 @@ class Sharing:
         self._stopping.set()
 
     async def once(self) -> None:
-        """Tell what waits, learn what others decided and saw, tidy when an hour has passed."""
+        """Learn what others decided and saw, tell what waits, tidy when an hour has passed."""
+        failures = self._failures
         try:
-            await self.later.write()
-            await self._tell()
             await self._learn()
             await self._hear()
+            if failures:
+                await self._store.prove()
+            await self.later.write()
+            await self._tell()
             await self._tidy()
         except LlmaoError as error:
             self._failed(str(error))
@@ -102,8 +124,10 @@ class Sharing:
             log_unexpected("store", error)
             self._failed(f"unexpected {type(error).__name__}")
         else:
-            self._failures = 0
-            self._board.warn("store", None)
+            # Somebody's deed may have been refused meanwhile.
+            if self._failures == failures:
+                self._failures = 0
+                self._board.warn("store", None)
 
     def _failed(self, said: str) -> None:
         self._failures += 1

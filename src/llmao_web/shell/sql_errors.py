@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import asyncpg
 from sqlalchemy.exc import SQLAlchemyError
 
-from .store import StoreError
+from .store import StoreError, Unanswered
 
 # By the beginning of SQLite's name of an error, or of PostgreSQL's code.
 _SAID = {
@@ -29,13 +29,15 @@ _SAID = {
     "28": "it refuses the user or password. Check `store`",
     "3D": "there is no such database. Create it, or check `store`",
     "42501": "its user may not do this. Let it own the schema llmao, or create schemas",
-    "25006": "it takes no writes: it is a standby. Let `store` name the primary",
+    "25006": "it takes no writes: let `store` name the primary, or look why it is read-only",
     "53100": "its disk is full. Make room",
     "53": "it has no room for more connections or memory. Raise its limits",
     "57014": "it took too long to answer. Look at its load",
     "55P03": "another program keeps it locked. Look at what it is doing",
     "57P": "it is shutting down or starting. It is tried again",
 }
+# The connection ended, before the write or after it.
+_CUT = ("08", "57P")
 _TIMED_OUT = "it did not answer in time. Check that it runs and can be reached"
 _STRANGE = "it failed in a way llmao does not know"
 
@@ -57,9 +59,19 @@ def said_of(place: str) -> Iterator[None]:
     try:
         yield
     except TimeoutError:
-        raise StoreError(f"The store, {place}, cannot be used: {_TIMED_OUT}.") from None
+        raise Unanswered(f"The store, {place}, cannot be used: {_TIMED_OUT}.") from None
     except _FAILURES as error:
-        raise StoreError(f"The store, {place}, cannot be used: {_why(error)}.") from None
+        said = f"The store, {place}, cannot be used: {_why(error)}."
+        raise (StoreError if _answered(error) else Unanswered)(said) from None
+
+
+def _answered(error: BaseException) -> bool:
+    """Tell whether it is certain that nothing was kept: it refused, or was never reached."""
+    causes = list(_causes(error))
+    if any(isinstance(each, sqlite3.Error | ConnectionRefusedError) for each in causes):
+        return True
+    codes = [code for each in causes if isinstance(code := getattr(each, "sqlstate", None), str)]
+    return bool(codes) and not codes[0].startswith(_CUT)
 
 
 def _why(error: BaseException) -> str:

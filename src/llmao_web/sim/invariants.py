@@ -99,6 +99,7 @@ class Judge:
         why = f"{action.reason} {'; '.join(action.evidence)}" if action else ""
         self.world.tell(key, f"llmao begins {order.kind.value} by {rule}: {why}")
         self._count_storm(now, order)
+        self._judge_add(order)
         row = self.world.litellm.db.get(order.target)
         if row is None or not order.kind.removes:
             return
@@ -108,8 +109,21 @@ class Judge:
         elif order.kind is ActionKind.DELETE_DUPLICATE:
             self._judge_duplicate(order, row)
 
+    def _judge_add(self, order: Order) -> None:
+        """What is drained is not added."""
+        deployment = self.world.deployment_by(order.target)
+        since = self.world.drains.since(deployment) if deployment else None
+        if since is None or order.kind is not ActionKind.ADD_LITELLM:
+            return
+        if (for_s := self.world.seconds - since) > self.limits.heeded_s * self._pace:
+            what = f"{order.key} is added, and drained for {for_s:.0f} s"
+            self.world.fail("drained-is-not-added", what, str(order.key))
+
     def _judge_removal(self, order: Order, row: Stored, rule: str) -> None:
         """A route is not taken from a server that llmao could have known to serve."""
+        deployment, lately = self.world.deployment_of(row), self.limits.heeded_s * self._pace
+        if deployment and self.world.drains.may_be_out(deployment, self.world.seconds - lately):
+            return
         condition, spot = self.world.finds(row)
         if condition not in ALIVE or spot.server is None:
             return
@@ -162,6 +176,7 @@ class Judge:
             found = self.world.ground.server_of(deployment)
             if found is not None:
                 self._judge_absent(deployment, *found, rows)
+            self._judge_drained(deployment, rows)
             for row in rows:
                 self._judge_present(deployment, row)
 
@@ -179,6 +194,23 @@ class Judge:
             if host not in known.hosts:
                 self.world.fail("approvals-stay", f"the approval of {host} is lost", host)
 
+        if lost := self.world.drains.lost(known.labels):
+            self.world.fail("drains-stay", f"{'; '.join(lost)} is lost")
+
+    def _judge_drained(self, deployment: Deployment, rows: Iterable[Stored]) -> None:
+        """What is drained has no row, however well it serves."""
+        since = self.world.drains.since(deployment)
+        if since is None:
+            return
+        seen = max(since, self._seen_since(deployment, ActionKind.DELETE_LITELLM))
+        for row in rows:
+            began = max(seen, self._written_at(row), self._began(row))
+            out_s, limit_s = self.world.seconds - began, self.limits.drained_s * self._pace
+            if row.id not in self.world.planted and out_s > limit_s:
+                what = f"{deployment.key} is drained and has a row for {out_s:.0f} s, more than"
+                what = f"{what} {limit_s:.0f}"
+                self.world.fail("drained-is-not-routed", what, str(deployment.key))
+
     def _judge_count(self, deployment: Deployment, rows: Iterable[Stored]) -> None:
         ours = [row.id for row in rows if row.id not in self.world.planted]
         if len(ours) > 1:
@@ -191,7 +223,8 @@ class Judge:
         self, deployment: Deployment, box: Box, server: Server, rows: Iterable[Stored]
     ) -> None:
         key = str(deployment.key)
-        if not self._visible(box, server) or any(self._leads(row, server) for row in rows):
+        out = self.world.drains.may_be_out(deployment) or not self._visible(box, server)
+        if out or any(self._leads(row, server) for row in rows):
             self._absent.pop(key, None)
             return
         timer = self._absent.setdefault(key, _Timer(self.world.seconds, None))
@@ -301,6 +334,8 @@ class Judge:
         return wrong
 
     def _wrong(self, deployment: Deployment, rows: list[Stored]) -> list[str]:
+        if self.world.drains.may_be_out(deployment):
+            return ["it is drained, and has a row"] if rows else []
         if len(rows) > 1:
             return [f"{len(rows)} rows"]
         if deployment.provider:

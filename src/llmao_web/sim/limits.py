@@ -53,6 +53,16 @@ class Limits:
         """Return for how long a row is left alone after a write, with the read that ends it."""
         return self.poll_s + SLACK_S
 
+    @property
+    def heeded_s(self) -> float:
+        """Return how long after a decision a write may begin that was planned before it."""
+        return SLACK_S
+
+    @property
+    def drained_s(self) -> float:
+        """Return for how long the row of a drained key may stay: until LiteLLM has been read."""
+        return self.read_s + self.pending_s + SLACK_S
+
     def knowable_s(self, *, reached: bool) -> float:
         """Return how long a server must have served for llmao to have seen it, or LiteLLM."""
         seen_s = 2 * self.probe_s + SLACK_S

@@ -45,6 +45,11 @@ class Disk(MemoryStore):
         self.full = False
         self.process: Process | None = None
 
+    async def prove(self) -> None:
+        """Say whether there is room."""
+        if self.full:
+            raise StoreError("The disk is full.")
+
     async def append(self, *entries: Entry) -> None:
         """Keep entries, as slowly as a disk, at whose every step llmao can be killed."""
         assert self.process is not None

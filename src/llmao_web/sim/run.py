@@ -18,6 +18,7 @@ from llmao_web.shell.loop import Reconcile
 from .acts import Acts
 from .director import Director
 from .invariants import Judge
+from .person import decide_all, operate
 from .virtual import VirtualLoop, play
 from .world import Event, Violation, World
 
@@ -68,6 +69,7 @@ def run_seed(
         begin(world, acts, judge)
         world.weather.base_rate = BASE_RATE
         await world.run(max(BOOT_S) * 2)
+        world.spawn(operate(world, hours * 3600.0))
         await Director(acts).direct(hours * 3600.0)
         await settle(world, acts, judge)
 
@@ -126,6 +128,7 @@ async def settle(world: World, acts: Acts, judge: Judge) -> None:
     if world.violation is not None:
         return
     acts.calm()
+    world.spawn(decide_all(world))
     end, orders, since = world.seconds + LONGEST_S, world.orders, world.seconds
     while world.seconds - since < STILL_S and world.violation is None:
         await world.run(LOOK_S)

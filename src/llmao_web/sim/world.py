@@ -37,6 +37,7 @@ from llmao_web.shell.host import Ended
 from llmao_web.shell.loop import Reconcile
 
 from .boxes import ALIVE, Box, Condition, Ground, Server, Spot
+from .drains import Drains
 from .faults import Far, Weather
 from .fleet import (
     BY_ADDRESS,
@@ -105,7 +106,7 @@ class World:
     told: every event, oldest first. violation: the first that was found. orders: begun by llmao.
     coming: until when something is still to happen by itself. touched: when people last changed
     a row. planted: copies that people made. foreign: rows that are not ours, as they must stay.
-    approved: hosts whose approval was acknowledged.
+    approved: hosts whose approval was acknowledged. drains: what people drained.
     """
 
     def __init__(self, loop: VirtualLoop, seed: int, rule: Reconcile = reconcile) -> None:
@@ -147,6 +148,7 @@ class World:
         self._over = asyncio.Event()
         self.written: dict[str, Written] = {}
         self.approved: set[str] = set()
+        self.drains = Drains()
         self._built: tuple[Config, frozenset[str], Intended] | None = None
         self.touched: dict[str, float] = {}
         self.planted: set[str] = set()
@@ -262,6 +264,11 @@ class World:
             if one.key.base == row.info.get("llmao_key") and one.model == row.model_name:
                 return one
         return None
+
+    def deployment_by(self, litellm_id: str) -> Deployment | None:
+        """Return the deployment whose row has an id."""
+        every = self.intended().deployments
+        return next((one for one in every if one.litellm_id == litellm_id), None)
 
     def rows_of(self, deployment: Deployment) -> list[Stored]:
         """Return LiteLLM's rows with our stamp for a deployment."""

@@ -13,6 +13,8 @@ from typing import Self
 from .process import Kept, LabError, environment, free_port, run, run_folder, tail, until
 
 _USER = "postgres"
+# What a small disk holds: the tables of an empty store are half a megabyte.
+_DISK = "4m"
 _OPTIONS = (
     # Tests keep no data, so nothing waits for the disk; and two may run beside each other.
     *("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"),
@@ -44,17 +46,25 @@ def _as_user() -> tuple[str, ...]:
     """
     if _suits_postgres(os.geteuid()):
         return ()
-    uid = next(user.pw_uid for user in pwd.getpwall() if user.pw_uid != 0)
-    words = ("unshare", "--user", f"--map-user={uid}")
+    words = ("unshare", "--user", f"--map-user={_other_uid()}")
+    _require(*words, "true")
+    return words
+
+
+def _other_uid() -> int:
+    return next(user.pw_uid for user in pwd.getpwall() if user.pw_uid != 0)
+
+
+def _require(*words: str) -> None:
+    """Raise LabError when namespaces cannot be made here as these words make them."""
     try:
-        subprocess.run([*words, "true"], check=True, capture_output=True)
+        subprocess.run(words, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
         msg = (
-            "PostgreSQL does not run as this user and `unshare --user` does not work here: run "
-            "the tests as an ordinary user, or install util-linux and allow user namespaces"
+            "this PostgreSQL needs `unshare --user`, which does not work here: run the tests as "
+            "an ordinary user, or install util-linux and allow user namespaces"
         )
         raise LabError(msg) from error
-    return words
 
 
 def _initdb(home: Path, data: Path) -> None:
@@ -114,7 +124,7 @@ class Postgres:
                 shutil.copytree(self._seed, data)
         kept = self._kept = Kept(
             [
-                *_as_user(),
+                *self._around(),
                 *(_programs(self._home) / "postgres", "-D", data),
                 *("-p", str(self.port), *_OPTIONS),
             ],
@@ -128,6 +138,10 @@ class Postgres:
             self.stop()
             msg = f"PostgreSQL did not start; the end of its log:\n{tail(self.log)}"
             raise LabError(msg)
+
+    def _around(self) -> Sequence[str]:
+        """Return the words before the server's command."""
+        return _as_user()
 
     def _answers(self) -> bool:
         return self._client("-c", "SELECT 1").returncode == 0
@@ -178,6 +192,48 @@ class Postgres:
     def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
+
+
+class FullPostgres(Postgres):
+    """A PostgreSQL whose tables lie on a disk of their own, which can be filled.
+
+    The disk is a tmpfs in a mount namespace of the server's own, so that nobody needs to be root;
+    it goes with the server, so this one cannot be started again. The log of transactions lies
+    elsewhere: with no room for that PostgreSQL ends, which is another trouble.
+    """
+
+    def __enter__(self) -> Self:
+        """Start, and have every table that is made from now on lie on the small disk."""
+        self._disk.mkdir()
+        self.start()
+        self.sql(f"CREATE TABLESPACE small LOCATION '{self._disk}'")
+        self.sql("ALTER SYSTEM SET default_tablespace = 'small'")
+        self.sql("SELECT pg_reload_conf()")
+        return self
+
+    @property
+    def _disk(self) -> Path:
+        return self.folder / "disk"
+
+    def _around(self) -> Sequence[str]:
+        uid = os.geteuid() if _suits_postgres(os.geteuid()) else _other_uid()
+        mounted = f'mount -t tmpfs -o size={_DISK} none "$0"'
+        outer = ("unshare", "--user", "--map-root-user", "--mount")
+        inner = f'exec unshare --user --map-user={uid} "$@"'
+        _require(*outer, "sh", "-c", mounted, str(self._disk))
+        return (*outer, "sh", "-c", f"{mounted} && {inner}", str(self._disk))
+
+    def fill(self) -> None:
+        """Leave no byte free on the disk."""
+        self._has(f"dd if=/dev/zero of={self._disk}/filler bs=4k; true")
+
+    def make_room(self) -> None:
+        """Give back what `fill` took."""
+        self._has(f"rm {self._disk}/filler")
+
+    def _has(self, done: str) -> None:
+        """Have the server run a command, since only it sees the disk."""
+        self.sql(f"COPY (SELECT 1) TO PROGRAM 'cat >/dev/null; {done}'")
 
 
 def make_seed(home: Path, database: str, files: Sequence[Path]) -> None:
