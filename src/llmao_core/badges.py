@@ -79,7 +79,9 @@ def _of_skew(entry: Joined, seen: Seen, litellm: LitellmSignal, found: set[Badge
         found.add(Badge.VLLM_UP_LITELLM_DOWN)
     if seen.kind is SignalKind.FAILED and up:
         found.add(Badge.VLLM_DOWN_LITELLM_UP)
-    if seen.kind is SignalKind.REFUSED and up and not seen.open:
+    # An orphan has no box of ours that could fetch a newer bearer.
+    refused = seen.kind is SignalKind.REFUSED and not seen.open
+    if refused and up and entry.kind is not Kind.ORPHAN:
         found.add(Badge.BEARER_PENDING)
 
 

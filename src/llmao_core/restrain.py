@@ -68,7 +68,8 @@ def wants_opinion(draft: Draft, found: Outside, scene: Scene) -> bool:
     seen, row = draft.row_seen, draft.row
     if row is None or seen is None or draft.facts.gate is not Gate.OPEN or scene.stale(seen):
         return False
-    if draft.entry.kind not in (Kind.INTENDED, Kind.DISCOVERED) or not _nearly(seen, scene):
+    asked_for = draft.rule.witness or draft.entry.kind in (Kind.INTENDED, Kind.DISCOVERED)
+    if not asked_for or not _nearly(seen, scene):
         return False
     if not _needs_opinion(seen, draft, found):
         return False

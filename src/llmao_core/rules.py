@@ -209,7 +209,12 @@ ACTIONS: tuple[ActionRule, ...] = (
                at_row=AtRow.OTHER_MODEL),
     ActionRule("orphan", "Nothing intends {key}, and its address does not serve it: {detail}.",
                ActionKind.PRUNE_ORPHAN, want=_LEFT, route=_ROUTED,
-               at_row=(*_BAD, AtRow.OPEN), passes=Passes.ENOUGH),
+               at_row=(AtRow.FAILED, AtRow.OTHER_MODEL, AtRow.OPEN), passes=Passes.ENOUGH),
+    # A second llmao with another salt is refused by every healthy server: the row holds the key
+    # that counts, so LiteLLM must say that it fails, too.
+    ActionRule("orphan-refuses", "Nothing intends {key}, and its server refuses: {detail}.",
+               ActionKind.PRUNE_ORPHAN, witness=True, want=_LEFT, route=_ROUTED,
+               at_row=AtRow.REFUSED, passes=Passes.ENOUGH),
     # Callers use it: only a person can know that nobody needs it.
     ActionRule("orphan-serving", "Nothing intends {key}, and it serves.",
                ActionKind.PRUNE_ORPHAN, by_person=True, want=_LEFT, route=_ROUTED,

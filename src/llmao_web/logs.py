@@ -30,7 +30,7 @@ MASK = "•••"
 # much as the answer to the box.
 TOGETHER_S = 0.02
 _SHORTEST = 4
-_SHAPES = (r"sk-vllm-[A-Za-z0-9_-]{8,}", r"(?i:\bbearer\s+)[^\s\"',]+")
+_SHAPES = (r"sk-vllm-[A-Za-z0-9_-]{8,}", r"(?i:\bbearer\s+)(?!\(HTTP \d)[^\s\"',]+")
 _HIDDEN = ("authorization", "proxy-authorization")
 _LENGTHS = frozenset(map(len, _HIDDEN))
 _PLAIN = frozenset({str, int, float, bool, type(None)})

@@ -23,7 +23,7 @@ litellm:
   master_key: {env: LITELLM_MASTER_KEY}   # or the key of a proxy_admin user
 
 fleet:
-  name: main
+  name: @FLEET@                # stands in each of its rows in LiteLLM: one llmao, one name
   key: "@FLEET_KEY@"                # what a box asks with; the same on every box
   vllm_api_salt: "@SALT@"           # every server's bearer derives from it: keep it
   listen_ports: [8001, 8002, 8003]
@@ -82,7 +82,8 @@ def write(folder: Path) -> tuple[Path, Path]:
     config, models = folder / "config.yaml", folder / "models.yaml"
     if there := [path for path in (config, models) if path.exists() or path.is_symlink()]:
         raise ConfigError([_kept(path) for path in there])
-    text = CONFIG.replace("@FLEET_KEY@", secrets.token_urlsafe(32))
+    text = CONFIG.replace("@FLEET@", f"fleet-{secrets.token_hex(3)}")
+    text = text.replace("@FLEET_KEY@", secrets.token_urlsafe(32))
     text = text.replace("@SALT@", secrets.token_urlsafe(32))
     try:
         folder.mkdir(parents=True, exist_ok=True)

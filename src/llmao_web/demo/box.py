@@ -89,7 +89,9 @@ class Box:
         await server.start()
 
     async def moved(self) -> None:
-        """Follow its ports to where they are mapped now."""
+        """Follow its ports to where they are mapped now, which may be where another one was."""
+        for server in self.servers.values():
+            await server.stop()
         for port in self.servers:
             await self.place(port, Mode.SERVES)
 
