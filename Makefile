@@ -4,7 +4,7 @@ READY := .venv/.ready
 SOURCES := src box tests examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-real test-sim test-planted test-thorough sim check bench fmt docs screenshots
+.PHONY: help setup demo lab lab-vllm test test-real test-sim test-planted test-thorough sim check bench fmt docs screenshots
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -22,8 +22,11 @@ $(READY): pyproject.toml
 demo: $(READY)  ## llmao in front of a simulated fleet, on a loopback port
 	.venv/bin/llmao demo
 
-lab: $(READY)  ## a real LiteLLM and a real vLLM with a tiny model, on loopback, until Ctrl-C
-	$(PY) -m tests.real.lab up
+lab: $(READY)  ## a real LiteLLM on PostgreSQL, on loopback, until Ctrl-C (installs both)
+	$(PY) -m tests.real.lab up --vllms 0
+
+lab-vllm: $(READY)  ## a real vLLM with a tiny model and the bearer in VLLM_API_KEY, until Ctrl-C
+	$(PY) -m tests.real.lab vllm
 
 test: $(READY) check  ## the checks and the light tests
 	$(PY) -m pytest -n auto --dist loadfile -m 'not real and not sim and not thorough'

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import os
 import secrets
 import signal
 import sys
@@ -26,6 +27,9 @@ def _arguments() -> argparse.Namespace:
     up.add_argument("--vllm-port", type=int, default=8001, help="same for all (8001)")
     up.add_argument("--bearer", help="same for all vLLM (a random one)")
     up.add_argument("--served", default="tiny", help="name of the model (tiny)")
+    vllm = commands.add_parser("vllm", help="run one vLLM with the bearer $VLLM_API_KEY")
+    vllm.add_argument("--host", default="127.0.0.2", help="where it listens (127.0.0.2)")
+    vllm.add_argument("--port", type=int, default=8001, help="(8001)")
     for command in (install, up):
         command.add_argument("--litellm", default=LITELLM, help=f"its version ({LITELLM})")
     return parser.parse_args()
@@ -57,11 +61,25 @@ def _up(chosen: argparse.Namespace) -> None:
             vllm.start()  # they load while LiteLLM starts
         litellm = LiteLLM(chosen.port, chosen.workers, env=key, version=chosen.litellm)
         stack.enter_context(litellm)
-        print(f"LiteLLM     {litellm.url}\nmaster key  {litellm.master_key}", flush=True)
+        print(f"LiteLLM is at {litellm.url}. In another terminal:\n", flush=True)
+        print(f"    export LITELLM_MASTER_KEY={litellm.master_key}\n", flush=True)
         for vllm in vllms:
             vllm.wait_ready()
             print(f"vLLM        {vllm.url} serves {vllm.served}, bearer {bearer}", flush=True)
         print("Ctrl-C ends everything.", flush=True)
+        _wait_for_signal()
+
+
+def _vllm(chosen: argparse.Namespace) -> None:
+    bearer = os.environ.get("VLLM_API_KEY")
+    if not bearer:
+        raise LabError(
+            "VLLM_API_KEY is not set: VLLM_API_KEY=$(llmao bearer 127.0.0.2 8001) make lab-vllm"
+        )
+    with contextlib.closing(VLLM(chosen.port, bearer, host=chosen.host)) as vllm:
+        vllm.start()
+        vllm.wait_ready()
+        print(f"{vllm.url} serves {vllm.served}. Ctrl-C ends it.", flush=True)
         _wait_for_signal()
 
 
@@ -70,7 +88,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: end in good order
     chosen = _arguments()
     try:
-        {"install": _install, "up": _up}[chosen.command](chosen)
+        {"install": _install, "up": _up, "vllm": _vllm}[chosen.command](chosen)
     except LabError as error:
         sys.exit(f"{error}")
     except KeyboardInterrupt:
