@@ -90,10 +90,17 @@ def _summary(members: Sequence[Record]) -> str:
     """Return "1 healthy, 3 loading" in the order of the life of a deployment."""
     if not members:
         return "nowhere placed"
-    counts = Counter(one.lifecycle for one in members)
-    order = [Lifecycle.HEALTHY, *(life for life in Lifecycle if life is not Lifecycle.HEALTHY)]
-    return ", ".join(f"{counts[life]} {_words(life)}" for life in order if counts[life])
+    counts = Counter(_words(one) for one in members)
+    order = sorted(members, key=lambda one: (_ORDER[one.lifecycle], not _routed(one)))
+    return ", ".join(f"{counts[words]} {words}" for words in dict.fromkeys(map(_words, order)))
 
 
-def _words(life: Lifecycle) -> str:
+_ORDER = {life: place for place, life in enumerate(Lifecycle)} | {Lifecycle.HEALTHY: -1}
+
+
+def _words(record: Record) -> str:
+    """Return how a deployment counts: one that is healthy and cannot be called says why."""
+    life = record.lifecycle
+    if life is Lifecycle.HEALTHY and not _routed(record):
+        return "healthy but not routed"
     return "wrong model" if life is Lifecycle.WRONG_MODEL else life.value.lower()

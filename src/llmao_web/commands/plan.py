@@ -82,12 +82,13 @@ def _lines(action: Action) -> Iterator[str]:
 def _summary(looked: "Looked") -> str:
     actions = looked.plan.actions
     records = len(looked.view.records)
+    looked_at = f"{records} deployment{'' if records == 1 else 's'} looked at"
     if not actions and looked.unread:
-        return f"Nothing can be planned from what could be read; {records} deployments looked at."
+        return f"Nothing can be planned from what could be read; {looked_at}."
     if not actions:
-        return f"Nothing to do: {records} deployments looked at."
+        return f"Nothing to do: {looked_at}."
     run = sum(action.runs for action in actions)
-    return f"{run} to do now, {len(actions) - run} not now; {records} deployments looked at."
+    return f"{run} to do now, {len(actions) - run} not now; {looked_at}."
 
 
 def warnings(looked: "Looked") -> Iterator[str]:
