@@ -264,8 +264,9 @@ def test_foreign_rows_are_never_targets(case: Case) -> None:
 def _known_bases(record: Record) -> set[str]:
     deployment = record.deployment
     assert deployment is not None
-    own = canonical_url(deployment.host, deployment.listen_port) if deployment.host else ""
-    return {record.dialable, record.key.base, own} - {""}
+    ports = (deployment.listen_port, deployment.public_port)
+    own = {canonical_url(deployment.host, port) for port in ports if deployment.host and port}
+    return {record.dialable, record.key.base, *own} - {""}
 
 
 @given(cases())

@@ -228,7 +228,8 @@ async def test_a_retired_host_is_remembered() -> None:
         world.provider.instances = (instance(BOX), instance(STRANGER, started_at=began))
         await office.approve(STRANGER, ROWS, "alice")
         await world.clock.advance(120)
-        assert "it is hidden" in await office.retire(STRANGER, "alice")
+        said = await office.retire(STRANGER, "alice")
+        assert "it is hidden. It is still rented: end that at vast." in said
         assert "already" in await office.retire(STRANGER, "alice")
         assert ["approved", "retired", "withdrawn"] == world.kinds()
         assert world.service.board.answer(STRANGER) is None

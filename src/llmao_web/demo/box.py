@@ -34,7 +34,10 @@ class Quirks:
 
 @define(eq=False)
 class Box:
-    """One box. provider, instance: where its ports are mapped. told: each server's assignment."""
+    """One box. provider, instance: where its ports are mapped. told: each server's assignment.
+
+    reboots: how many of its provider's it has made.
+    """
 
     name: str
     address: str
@@ -48,6 +51,7 @@ class Box:
     servers: dict[int, FakeVLLM] = field(factory=dict)
     told: dict[int, Any] = field(factory=dict)
     revision: str = ""
+    reboots: int = 0
 
     def public(self, port: int) -> int:
         """Return the public port of a listen port."""

@@ -149,6 +149,22 @@ class World:
             self.bearer(fleet.GONE),
         )
 
+        watch = asyncio.create_task(self._watch())
+        self._tasks.add(watch)
+
+    async def _watch(self) -> None:
+        """Let the machines reboot that their provider was told to reboot."""
+        while True:
+            await self.stage.clock.sleep(1)
+            for box in list(self.boxes.values()):
+                rented = box.provider.boxes[box.instance]
+                if rented.reboots == box.reboots or not box.told:
+                    continue
+                await box.stop()
+                if box.provider.life(rented) is Life.RUNNING:
+                    box.reboots = rented.reboots
+                    self.start(box)
+
     def rent(self, rental: Rental) -> Box:
         """Rent a box under the id its name tells, and boot it if it does."""
         provider = self.stage.providers[rental.provider]

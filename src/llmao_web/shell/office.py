@@ -17,6 +17,7 @@ from llmao_core.keys import Key
 from llmao_core.plan import Action, Hold, Policy
 from llmao_core.reboot import ask as ask_reboot
 from llmao_core.reboot import reboot_key
+from llmao_core.records import HostView
 from llmao_core.snapshots import Request, RequestKind
 
 from .archive import Archive, Checked, digest_of
@@ -157,9 +158,18 @@ class Office(Archive):
         if self._is_approved(host) and not self._is_configured(host):
             entries.append(self._entry(by, EntryKind.WITHDRAWN, host))
         await self._keep(*entries)
+        # Hidden is not ended: the provider goes on sending its bill.
+        listed = self._listed(host)
+        bill = f" It is still rented: end that at {listed.provider}." if listed else ""
         if self._is_configured(host):
-            return f"{host} is retired. Now delete its lines from fleet.hosts in config.yaml."
-        return f"{host} is retired: its routes go, and it is hidden."
+            return f"{host} is retired. Now delete its lines from fleet.hosts in config.yaml.{bill}"
+        return f"{host} is retired: its routes go, and it is hidden.{bill}"
+
+    def _listed(self, host: str) -> HostView | None:
+        """Return a host as a listing shows it, None when none does."""
+        view = self._board.view()
+        found = (each for each in (view.hosts if view else ()) if each.name == host)
+        return next((each for each in found if each.instance_id and each.provider), None)
 
     async def unretire(self, host: str, by: str) -> str:
         """Show a host again and let it serve, if something still intends it."""
@@ -174,8 +184,8 @@ class Office(Archive):
     async def reboot(self, host: str, by: str) -> str:
         """Have a box's provider reboot it, its routes drained first."""
         host = self._known(host)
-        view = next((each for each in self._view().hosts if each.name == host), None)
-        if view is None or not view.instance_id or not view.provider:
+        view = self._listed(host)
+        if view is None:
             raise Refusal(f"No listing names {host}, so nobody can be asked to reboot it.")
         config, key = self._reloader.config, reboot_key(host)
         if Policy.of(config.policy, config.brake).kinds[ActionKind.REBOOT_BOX] == "observe":
