@@ -16,10 +16,12 @@ from llmao_core.intended import Approval
 from llmao_core.protocol import Unknown
 from llmao_web.box_files import read_box_file
 from llmao_web.pages.hosts_lines import hosts_lines
+from llmao_web.pages.log import line
 from llmao_web.pages.said import said
 from llmao_web.shell.asking import Refusal
 from llmao_web.shell.leader import Leadership
 from llmao_web.shell.ledger import Entry, EntryKind
+from llmao_web.shell.store import Numbered
 
 from .test_boxes_page import html, relisted, words
 
@@ -277,3 +279,12 @@ async def test_transitions_are_below_the_log() -> None:
 def test_any_entry_can_be_said(kind: EntryKind, detail: dict[str, object]) -> None:
     """However old, and whatever it holds."""
     assert said(Entry(0.0, "x", kind, detail=detail))
+
+
+def test_a_line_of_the_log_says_its_kind_once() -> None:
+    """The kind stands in front as a pill; the words go on from there."""
+    named = Entry(1.0, "alice", EntryKind.LABELLED, BOX, detail={"label": "gpu"})
+    gone = Entry(1.0, "alice", EntryKind.RETIRED, BOX)
+    assert [("labelled", "“gpu”"), ("retired", "")] == [
+        (shown.kind, shown.said) for shown in (line(Numbered(1, named)), line(Numbered(2, gone)))
+    ]

@@ -99,14 +99,15 @@ def _last(asked: Form, name: str) -> str:
 
 
 def line(numbered: Numbered) -> Line:
-    """Return an entry as the log shows it."""
+    """Return an entry as the log shows it; the kind stands before the words, and not in them."""
     entry = numbered.entry
+    kind = entry.kind.value
     return Line(
         entry.at,
         entry.actor,
-        entry.kind.value,
+        kind,
         about(entry),
-        said(entry),
+        said(entry).removeprefix(kind).lstrip(": "),
         tone_of(entry),
         evidence_of(entry),
     )
