@@ -20,8 +20,7 @@ from llmao_web.pages.log import line
 from llmao_web.pages.said import said
 from llmao_web.shell.asking import Refusal
 from llmao_web.shell.leader import Leadership
-from llmao_web.shell.ledger import Entry, EntryKind
-from llmao_web.shell.store import Numbered
+from llmao_web.shell.ledger import Entry, EntryKind, Numbered
 
 from .test_boxes_page import html, relisted, words
 
