@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from .stage import Server, Stage, Visitor
 from .timing import now
 
+ROUTED_S = 60
 AWAY_S = float(os.environ.get("LLMAO_AWAY_S", "30"))
 SERVERS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
 APPROVED, LATER = "127.0.9.1", "127.0.9.2"
@@ -30,6 +31,11 @@ def row_of(stage: Stage, server: Server) -> str:
     """Return the id of a server's row in LiteLLM."""
     rows = stage.litellm.db.values()
     return next(row.id for row in rows if server.vllm.base == row.info["llmao_key"])
+
+
+def pages_of(stage: Stage, server: Server) -> tuple[str, ...]:
+    """Return the pages that are looked at meanwhile, those about a server among them."""
+    return (*PAGES, f"/boxes/{server.host}", f"/deployments/{row_of(stage, server)}")
 
 
 async def answers(visitor: Visitor, pages: Sequence[str], until_s: float) -> str:

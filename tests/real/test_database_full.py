@@ -21,10 +21,11 @@ from .outage import (
     AWAY_S,
     KNOWN_S,
     LATER,
-    PAGES,
     RESUMED_S,
+    ROUTED_S,
     SERVERS,
     answers,
+    pages_of,
     row_of,
 )
 from .stage import NotDoneError, Stage, Visitor, staged, until
@@ -32,7 +33,6 @@ from .timing import now
 
 pytestmark = pytest.mark.real
 
-ROUTED_S = 60
 # The first is shorter than what llmao tries whether there is room again with; when the second is
 # refused, so is everything.
 NOTES = ("n" * 1_000, "n")
@@ -105,7 +105,7 @@ async def test_llmao_goes_on_while_its_database_keeps_nothing(
         noted = sum([await _until_refused(visitor, note, trouble.said) for note in NOTES])
         refused = now()
         dying, vanishing, _ = stage.servers
-        pages = (*PAGES, f"/boxes/{dying.host}", f"/deployments/{row_of(stage, dying)}")
+        pages = pages_of(stage, dying)
         dying.vllm.mode = Mode.REFUSES
         stage.litellm.remove(row_of(stage, vanishing))
         figures("answered meanwhile", await answers(visitor, pages, refused + AWAY_S))

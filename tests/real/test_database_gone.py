@@ -20,18 +20,17 @@ from .outage import (
     AWAY_S,
     KNOWN_S,
     LATER,
-    PAGES,
     RESUMED_S,
+    ROUTED_S,
     SERVERS,
     answers,
+    pages_of,
     row_of,
 )
 from .stage import NotDoneError, Stage, staged, until
 from .timing import now
 
 pytestmark = pytest.mark.real
-
-ROUTED_S = 60
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ async def test_llmao_goes_on_without_its_database(
         stopped = now()
         dying, vanishing, _ = stage.servers
         dying.vllm.mode = Mode.REFUSES
-        pages = (*PAGES, f"/boxes/{dying.host}", f"/deployments/{row_of(stage, dying)}")
+        pages = pages_of(stage, dying)
         stage.litellm.remove(row_of(stage, vanishing))
         figures("answered meanwhile", await answers(visitor, pages, stopped + AWAY_S))
         with pytest.raises(NotDoneError, match=r"The store, PostgreSQL at 127\.0\.0\.1:\d+"):

@@ -5,7 +5,8 @@ Rule of this file: deeds, not a story. Each is what a machine, a provider or a p
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
 
 import httpx
 from attrs import define, evolve, field, frozen
@@ -149,8 +150,7 @@ class World:
             self.bearer(fleet.GONE),
         )
 
-        watch = asyncio.create_task(self._watch())
-        self._tasks.add(watch)
+        self._beside(self._watch())
 
     async def _watch(self) -> None:
         """Let the machines reboot that their provider was told to reboot."""
@@ -208,7 +208,10 @@ class World:
 
     def start(self, box: Box) -> None:
         """Switch a box on; it boots on its own."""
-        task = asyncio.create_task(box.boot())
+        self._beside(box.boot())
+
+    def _beside(self, doing: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(doing)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

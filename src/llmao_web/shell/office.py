@@ -17,7 +17,7 @@ from llmao_core.keys import Key
 from llmao_core.plan import Action, Hold, Policy
 from llmao_core.reboot import ask as ask_reboot
 from llmao_core.reboot import reboot_key
-from llmao_core.records import HostView
+from llmao_core.records import HostView, View
 from llmao_core.snapshots import Request, RequestKind
 
 from .archive import Archive, Checked, digest_of
@@ -159,17 +159,11 @@ class Office(Archive):
             entries.append(self._entry(by, EntryKind.WITHDRAWN, host))
         await self._keep(*entries)
         # Hidden is not ended: the provider goes on sending its bill.
-        listed = self._listed(host)
+        listed = _listed(self._board.view(), host)
         bill = f" It is still rented: end that at {listed.provider}." if listed else ""
         if self._is_configured(host):
             return f"{host} is retired. Now delete its lines from fleet.hosts in config.yaml.{bill}"
         return f"{host} is retired: its routes go, and it is hidden.{bill}"
-
-    def _listed(self, host: str) -> HostView | None:
-        """Return a host as a listing shows it, None when none does."""
-        view = self._board.view()
-        found = (each for each in (view.hosts if view else ()) if each.name == host)
-        return next((each for each in found if each.instance_id and each.provider), None)
 
     async def unretire(self, host: str, by: str) -> str:
         """Show a host again and let it serve, if something still intends it."""
@@ -184,7 +178,7 @@ class Office(Archive):
     async def reboot(self, host: str, by: str) -> str:
         """Have a box's provider reboot it, its routes drained first."""
         host = self._known(host)
-        view = self._listed(host)
+        view = _listed(self._view(), host)
         if view is None:
             raise Refusal(f"No listing names {host}, so nobody can be asked to reboot it.")
         config, key = self._reloader.config, reboot_key(host)
@@ -349,3 +343,9 @@ class Office(Archive):
 
 def _said(action: Action) -> str:
     return f"{action.kind.value} of {action.key}"
+
+
+def _listed(view: View | None, host: str) -> HostView | None:
+    """Return a host as a listing shows it, None when none does."""
+    found = (each for each in (view.hosts if view else ()) if each.name == host)
+    return next((each for each in found if each.instance_id and each.provider), None)
