@@ -222,10 +222,10 @@ def _gate(entry: Joined, known: KeyHistory, scene: Scene) -> Gate:
 
 
 def _pending(entry: Joined, scene: Scene) -> bool:
-    ids = {row.id for row in entry.rows}
-    if entry.deployment is not None:
-        ids.add(entry.deployment.litellm_id)
-    return any(scene.pending_until(one) is not None for one in ids)
+    own = entry.deployment
+    if own is not None and scene.pending_until(own.litellm_id) is not None:
+        return True
+    return any(scene.pending_until(row.id) is not None for row in entry.rows)
 
 
 def _route(entry: Joined) -> Route:

@@ -4,9 +4,9 @@ Rule of this file: a screenful of flow. It reads no clock, does no I/O and canno
 input gives the same output.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from attrs import evolve
+from attrs import define, evolve
 
 from .aim import probe_specs
 from .attention import attention, dated, rows_left, source_items
@@ -31,6 +31,26 @@ from .snapshots import Snapshots, SourceState
 from .table import action_rule, life_rule
 from .views import host_views, make_records, source_views
 
+_NO_PLACES, _NO_ENTRIES, _NO_HISTORY = Places(), Joint(()), History()
+
+
+@define
+class Judged:
+    """What a pass decided, before anybody is told.
+
+    scene: None while configuration and approvals are unread, and then nothing is decided.
+    folded: what is remembered, keys and rows still of the pass before. history: all of it, the
+    times of attention items aside.
+    """
+
+    plan: Plan
+    history: History
+    scene: Scene | None = None
+    places: Places = _NO_PLACES
+    joint: Joint = _NO_ENTRIES
+    drafts: Sequence[Draft] = ()
+    folded: History = _NO_HISTORY
+
 
 def reconcile(
     snapshots: Snapshots, history: History, policy: Policy, now: float
@@ -39,10 +59,20 @@ def reconcile(
 
     The whole contract: pure, deterministic, idempotent on the same snapshots and `now`.
     """
+    judged = judge(snapshots, history, policy, now)
+    if judged.scene is None:
+        items = dated(source_items(snapshots), history.items, now)
+        return View(now, items=items, sources=source_views(snapshots, now)), judged.plan, history
+    view = _view(snapshots, judged.scene, judged)
+    items_since = {item.id: item.since for item in view.items}
+    return view, judged.plan, evolve(judged.history, items=items_since)
+
+
+def judge(snapshots: Snapshots, history: History, policy: Policy, now: float) -> Judged:
+    """Return what reconcile decides, without the view: half the work, enough to compare plans."""
     scene = look(snapshots, now)
     if scene is None:
-        items = dated(source_items(snapshots), history.items, now)
-        return View(now, items=items, sources=source_views(snapshots, now)), Plan(), history
+        return Judged(Plan(), history)
     places = find(scene.intended, scene.listings, history.hosts)
     hosts = _fold_hosts(scene, places, history)
     reboots = fold_reboots(history.reboots, hosts, policy, scene)
@@ -58,7 +88,7 @@ def reconcile(
     if held:
         by_key = {draft.entry.key: draft for draft in held}
         drafts = [by_key.get(draft.entry.key, draft) for draft in drafts]
-    known = evolve(
+    folded = evolve(
         history,
         hosts=hosts,
         idle=fold_idle(history.idle, boxes(places), drafts, scene),
@@ -66,7 +96,6 @@ def reconcile(
         reboots=reboots,
         behind=fold_behind(history.behind, snapshots.revisions, scene),
     )
-    view = _view(snapshots, scene, places, joint, drafts, known)
     plan = Plan(
         actions=(
             *(draft.action for draft in held if draft.action is not None),
@@ -75,7 +104,8 @@ def reconcile(
         asks=asks([drafts[place] for place in failing], found, scene),
         reads=reads([drafts[place] for place in failing], scene),
     )
-    return view, plan, _remember(scene, drafts, known, policy, view)
+    remembered = _remember(scene, drafts, folded, policy)
+    return Judged(plan, remembered, scene, places, joint, drafts, folded)
 
 
 def _fold_hosts(scene: Scene, places: Places, history: History) -> Mapping[str, HostHistory]:
@@ -184,15 +214,9 @@ def _with_outside(draft: Draft, at: float | None) -> Draft:
     return evolve(draft, known=evolve(draft.known, outside=at))
 
 
-def _view(
-    snapshots: Snapshots,
-    scene: Scene,
-    places: Places,
-    joint: Joint,
-    drafts: list[Draft],
-    known: History,
-) -> View:
-    """Return what people are told; known: as folded in this pass, keys and rows aside."""
+def _view(snapshots: Snapshots, scene: Scene, judged: Judged) -> View:
+    """Return what people are told."""
+    places, drafts, known = judged.places, judged.drafts, judged.folded
     records = make_records(drafts, scene, snapshots.revisions, known.behind)
     sources = source_views(snapshots, scene.now)
     unread = any(one.state is not SourceState.FRESH for one in sources)
@@ -206,7 +230,7 @@ def _view(
         models=models,
         items=items,
         sources=sources,
-        targets=probe_specs(drafts, joint.explore, scene),
+        targets=probe_specs(drafts, judged.joint.explore, scene),
         placed=_placed(scene, known.hosts),
     )
 
@@ -220,13 +244,7 @@ def _placed(scene: Scene, hosts: Mapping[str, HostHistory]) -> Mapping[str, str]
     return placed
 
 
-def _remember(
-    scene: Scene,
-    drafts: list[Draft],
-    history: History,
-    policy: Policy,
-    view: View,
-) -> History:
+def _remember(scene: Scene, drafts: list[Draft], history: History, policy: Policy) -> History:
     keys: dict[Key, KeyHistory] = {draft.entry.key: draft.known for draft in drafts}
     fleet = scene.fleet.name
     ours = history.our_rows
@@ -244,7 +262,6 @@ def _remember(
         history,
         keys=keys,
         rows=rows,
-        items={item.id: item.since for item in view.items},
         removed=removed_now(drafts, history, scene, policy.brake.window_s),
         listings_read=history.listings_read | frozenset(scene.listings),
         intended_hosts=history.intended_hosts.union(_names(scene)),

@@ -80,7 +80,6 @@ def _plainly_ok(before: Seen, verdict: Verdict, report: ProbeReport) -> bool:
         verdict.kind is SignalKind.OK
         and before.kind is SignalKind.OK
         and report.identity is None
-        and report.counters is None
         and not before.hung
     )
 
@@ -98,11 +97,11 @@ def _one_more_ok(before: Seen, report: ProbeReport, moved: float | None) -> Seen
         identity=before.identity,
         checked=before.checked + 1,
         max_model_len=before.max_model_len,
-        counters=before.counters,
-        metrics_at=before.metrics_at,
+        counters=report.counters or before.counters,
+        metrics_at=report.probed_at if report.counters else before.metrics_at,
         moved=moved,
-        silent_since=before.silent_since,
-        queued_since=before.queued_since,
+        silent_since=_silent_since(before, report, moved),
+        queued_since=_queued_since(before, report),
         canary=before.canary,
         canary_at=before.canary_at,
         canary_said=before.canary_said,

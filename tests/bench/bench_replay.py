@@ -11,6 +11,7 @@ read.
 import argparse
 import gc
 import json
+import os
 import sys
 import tempfile
 import time
@@ -31,7 +32,7 @@ from llmao_web.shell.journal_file import Damage
 from llmao_web.shell.journal_reader import passes
 from llmao_web.shell.journal_record import Pass
 from llmao_web.shell.loop import uncollected
-from llmao_web.shell.replaying import differences, replay
+from llmao_web.shell.replaying import compare, everywhere, replay, stretches
 
 from .bench_pass import make_fleet
 
@@ -131,7 +132,10 @@ class Fleet:
 
 @frozen
 class Result:
-    """passes: recorded. bytes: on disk. *_s: of this process."""
+    """passes: recorded. bytes: on disk. *_s: processor seconds of this process.
+
+    wall_s: of a comparison by all processors, as `llmao replay --against` makes it.
+    """
 
     minutes: float
     passes: int
@@ -139,12 +143,13 @@ class Result:
     recording_s: float
     reading_s: float
     replaying_s: float
+    comparing_s: float
+    wall_s: float
     differing: int
 
-    @property
-    def speed(self) -> float:
-        """Return how many times faster than real time it replays."""
-        return self.minutes * 60 / self.replaying_s
+    def speed(self, taken_s: float) -> int:
+        """Return how many times faster than real time that is."""
+        return round(self.minutes * 60 / taken_s)
 
     def show(self) -> None:
         """Print it for people, and one line for machines."""
@@ -157,9 +162,13 @@ class Result:
             "passes": self.passes,
             "record_ms": round(self.recording_s * per_pass, 2),
             "read_ms": round(self.reading_s * per_pass, 2),
-            "replay_ms": round(self.replaying_s * per_pass, 2),
+            "views_ms": round(self.replaying_s * per_pass, 2),
+            "compare_ms": round(self.comparing_s * per_pass, 2),
             "mb_per_day": round(self.bytes * day / 1e6, 1),
-            "times_real_time": round(self.speed),
+            "views_times_real_time": self.speed(self.replaying_s),
+            "compare_times_real_time": self.speed(self.comparing_s),
+            "processors": os.cpu_count(),
+            "all_times_real_time": self.speed(self.wall_s),
             "goal_times": GOAL_SPEED,
             "differing": self.differing,
         }
@@ -188,13 +197,20 @@ def measure(folder: Path, minutes: float) -> Result:
     told = sum(not isinstance(one, Damage) for one in passes(folder))
     reading_s = time.process_time() - began
     began = time.process_time()
-    differing = sum(
-        isinstance(one, Damage) or not one.identical or any(differences(one))
-        for one in replay(passes(folder))
-    )
+    views = sum(not isinstance(one, Damage) and one.identical for one in replay(passes(folder)))
     replaying_s = time.process_time() - began
-    assert made == told
-    return Result(minutes, made, size, recording_s, reading_s, replaying_s, differing)
+    began = time.process_time()
+    compared = list(map(compare, stretches(folder)))
+    comparing_s = time.process_time() - began
+    began = time.perf_counter()
+    again = list(everywhere(folder))
+    wall_s = time.perf_counter() - began
+    assert made == told == views == sum(one.passes for one in compared)
+    assert compared == again
+    differing = sum(len(one.differing) + one.worded + len(one.damages) for one in compared)
+    return Result(
+        minutes, made, size, recording_s, reading_s, replaying_s, comparing_s, wall_s, differing
+    )
 
 
 def main() -> int:

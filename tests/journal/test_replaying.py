@@ -8,8 +8,8 @@ from attrs import evolve
 
 from llmao_core.actions import ActionKind
 from llmao_core.history import History
-from llmao_core.plan import Hold, Plan, Policy
-from llmao_core.reconcile import reconcile
+from llmao_core.plan import Hold, Policy
+from llmao_core.reconcile import Judged, judge
 from llmao_core.records import View
 from llmao_core.snapshots import Snapshots
 from llmao_core.testing.fleets import SECRETS
@@ -17,7 +17,7 @@ from llmao_web.shell import journal
 from llmao_web.shell.journal_codec import Decision, JournalError
 from llmao_web.shell.journal_reader import passes, starts
 from llmao_web.shell.journal_record import Pass
-from llmao_web.shell.replaying import compare, differences, replay, stretches, view_at
+from llmao_web.shell.replaying import compare, replay, stretches, view_at
 
 from .recording import contents, good, keep, lived, passes_of, troubled
 
@@ -51,7 +51,6 @@ def test_replayed_plans_and_views_are_the_recorded_ones(life: list[Pass], tmp_pa
     assert any(one.plan.actions for one in life)
     for one, other in zip(life, again, strict=True):
         assert other.identical
-        assert [] == list(differences(other))
         assert [each.reason for each in one.plan.actions] == [
             each.reason for each in other.plan.actions
         ]
@@ -132,22 +131,19 @@ def _files(folder: Path) -> list[Path]:
 # ---- today's code
 
 
-def _never_deletes(
-    snapshots: Snapshots, history: History, policy: Policy, now: float
-) -> tuple[View, Plan, History]:
+def _never_deletes(snapshots: Snapshots, history: History, policy: Policy, now: float) -> Judged:
     """A rule somebody changed: dead rows stay."""
-    view, plan, after = reconcile(snapshots, history, policy, now)
-    kept = tuple(one for one in plan.actions if one.kind is not ActionKind.DELETE_LITELLM)
-    return view, evolve(plan, actions=kept), after
+    judged = judge(snapshots, history, policy, now)
+    actions = judged.plan.actions
+    kept = tuple(one for one in actions if one.kind is not ActionKind.DELETE_LITELLM)
+    return evolve(judged, plan=evolve(judged.plan, actions=kept))
 
 
-def _reworded(
-    snapshots: Snapshots, history: History, policy: Policy, now: float
-) -> tuple[View, Plan, History]:
+def _reworded(snapshots: Snapshots, history: History, policy: Policy, now: float) -> Judged:
     """A sentence somebody corrected."""
-    view, plan, after = reconcile(snapshots, history, policy, now)
-    actions = tuple(evolve(one, reason=one.reason + "!") for one in plan.actions)
-    return view, evolve(plan, actions=actions), after
+    judged = judge(snapshots, history, policy, now)
+    actions = tuple(evolve(one, reason=one.reason + "!") for one in judged.plan.actions)
+    return evolve(judged, plan=evolve(judged.plan, actions=actions))
 
 
 def test_a_changed_rule_is_reported(life: list[Pass], tmp_path: Path) -> None:
@@ -181,9 +177,10 @@ def test_a_changed_lifecycle_is_reported(life: list[Pass], tmp_path: Path) -> No
     keep(tmp_path, life)
 
     def renamed(*given: Any) -> Any:
-        view, plan, after = reconcile(*given)
-        first, *rest = view.records
-        return evolve(view, records=(first._replace(rule="another"), *rest)), plan, after
+        judged = judge(*given)
+        first, *rest = judged.drafts
+        another = evolve(first, life_rule=evolve(first.life_rule, name="another"))
+        return evolve(judged, drafts=[another, *rest])
 
     parts = [compare(each, renamed) for each in stretches(tmp_path)]
     assert len(life) == sum(len(each.differing) for each in parts)

@@ -5,9 +5,7 @@ when this llmao would decide otherwise; 1 when the journal cannot be read.
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +22,6 @@ from .retelling import Event, Story, everybody, line, otherwise
 
 if TYPE_CHECKING:
     from llmao_web.shell.journal_file import Damage
-    from llmao_web.shell.replaying import Compared as Stretched
 
 
 @click.command()
@@ -119,7 +116,9 @@ class Compared(Told):
 
     def events(self) -> Iterator[Event]:
         """Yield what is decided otherwise; every processor replays stretches of its own."""
-        for one in _compared(self._folder):
+        from llmao_web.shell.replaying import everywhere
+
+        for one in everywhere(self._folder):
             self.passes += one.passes
             self.worded += one.worded
             for damage in one.damages:
@@ -135,17 +134,6 @@ class Compared(Told):
             f"{self.passes} passes, {self.differing} with other decisions, "
             f"{self.worded} worded otherwise, {self.damages} places damaged."
         )
-
-
-def _compared(folder: Path) -> "Iterator[Stretched]":
-    from llmao_web.shell.replaying import compare, stretches
-
-    parts = stretches(folder)
-    if len(parts) < 2:
-        yield from map(compare, parts)
-        return
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(parts))) as pool:
-        yield from pool.map(compare, parts)
 
 
 def _print_moment(folder: Path, at: float, chosen: Callable[[Key], bool], *, as_json: bool) -> None:

@@ -63,11 +63,6 @@ class Recorded:
     lives: Mapping[Key, Life]
 
 
-def lives_of(records: tuple[Record, ...]) -> dict[Key, Life]:
-    """Return what the records of a view came to."""
-    return {one.key: Life(one.lifecycle.value, one.rule) for one in records}
-
-
 _LIVES = Members(Key, Life)
 
 

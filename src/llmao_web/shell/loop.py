@@ -186,11 +186,13 @@ def uncollected(work: Callable[..., T], *args: Any) -> T:
     A pass makes no cycles, so the collector finds nothing in its hundred thousands of objects;
     it only makes the time of a pass grow faster than the fleet (tests/bench/bench_pass.py).
     """
+    collects = gc.isenabled()
     gc.disable()
     try:
         return work(*args)
     finally:
-        gc.enable()
+        if collects:
+            gc.enable()
 
 
 def summary(view: View, plan: Plan) -> Mapping[str, Any]:

@@ -5,22 +5,30 @@ recorded there, so that it does not matter from where on one reads. Nothing is w
 """
 
 import math
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from operator import attrgetter, itemgetter
 from pathlib import Path
+from typing import TypeVar
 
 from attrs import frozen
 
 from llmao_core.history import History
 from llmao_core.keys import Key
-from llmao_core.plan import Plan
-from llmao_core.reconcile import reconcile
+from llmao_core.plan import Plan, Policy
+from llmao_core.reconcile import Judged, judge, reconcile
 from llmao_core.records import View
+from llmao_core.snapshots import Snapshots
 
 from .journal_codec import Codec, Decision, JournalError
 from .journal_file import Damage, keyframes
 from .journal_reader import file_passes, journal_files, passes
-from .journal_record import Decided, Life, Recorded, decided, lives_of
+from .journal_record import Decided, Life, Recorded, decided
 from .loop import Reconcile, uncollected
+
+T = TypeVar("T")
+Judge = Callable[[Snapshots, History, Policy, float], Judged]
 
 
 @frozen
@@ -75,19 +83,35 @@ def replay(
     told: Iterable[Recorded | Damage], reconcile: Reconcile = reconcile
 ) -> Iterator[Replayed | Damage]:
     """Yield every pass, decided again."""
-    codec, history = Codec(), History()
+    codec = Codec()
+    for one in _again(told, reconcile, itemgetter(2)):
+        if isinstance(one, Damage):
+            yield one
+            continue
+        recorded, (view, plan, history) = one
+        yield Replayed(recorded, view, plan, history, decided(plan, codec))
+
+
+def _again(
+    told: Iterable[Recorded | Damage],
+    work: Callable[[Snapshots, History, Policy, float], T],
+    after: Callable[[T], History],
+) -> Iterator[tuple[Recorded, T] | Damage]:
+    """Yield every pass and what some work makes of it. after: what it remembers then."""
+    history = History()
     for one in told:
         if isinstance(one, Damage):
             yield one
             continue
         history = one.history or history
         try:
-            view, plan, history = uncollected(reconcile, one.snapshots, history, one.policy, one.at)
+            made = uncollected(work, one.snapshots, history, one.policy, one.at)
         except Exception as error:
             raise JournalError(
                 f"This llmao cannot work out a pass of the journal ({type(error).__name__})."
             ) from error
-        yield Replayed(one, view, plan, history, decided(plan, codec))
+        history = after(made)
+        yield one, made
 
 
 def stretches(folder: Path) -> list[Stretch]:
@@ -103,20 +127,37 @@ def stretches(folder: Path) -> list[Stretch]:
     return found
 
 
-def compare(stretch: Stretch, reconcile: Reconcile = reconcile) -> Compared:
-    """Replay a stretch and return what is decided otherwise than was recorded."""
+def compare(stretch: Stretch, judge: Judge = judge) -> Compared:
+    """Replay a stretch and return what is decided otherwise than was recorded; no view is made."""
+    return uncollected(_compare, stretch, judge)
+
+
+def _compare(stretch: Stretch, judge: Judge) -> Compared:
     passes = worded = 0
-    damages, found = [], []
-    for one in replay(file_passes(stretch.path, stretch.start, stretch.end), reconcile):
+    damages, found, codec = [], [], Codec()
+    told = file_passes(stretch.path, stretch.start, stretch.end)
+    for one in _again(told, judge, attrgetter("history")):
         if isinstance(one, Damage):
             damages.append(one)
             continue
         passes += 1
-        if different := tuple(differences(one)):
+        recorded, judged = one
+        now = decided(judged.plan, codec)
+        if different := tuple(_differences(recorded, now, judged)):
             found.append(different)
-        elif not one.identical:
+        elif now.digest != recorded.decided.digest:
             worded += 1
     return Compared(passes, worded, tuple(found), tuple(damages))
+
+
+def everywhere(folder: Path) -> Iterator[Compared]:
+    """Compare a whole journal, stretch by stretch in order, by all processors."""
+    parts = stretches(folder)
+    if len(parts) < 2:
+        yield from map(compare, parts)
+        return
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(parts))) as pool:
+        yield from pool.map(compare, parts)
 
 
 def view_at(folder: Path, at: float | None) -> Replayed:
@@ -137,15 +178,17 @@ def _until(told: Iterable[Recorded | Damage], at: float) -> Iterator[Recorded | 
         yield one
 
 
-def differences(one: Replayed) -> Iterator[Difference]:
+def _differences(recorded: Recorded, decided: Decided, judged: Judged) -> Iterator[Difference]:
     """Yield every key whose action or lifecycle is not the recorded one."""
-    at = one.recorded.at
-    was = {each.key: each for each in one.recorded.decided.decisions}
-    now = {each.key: each for each in one.decided.decisions}
-    for key in sorted(was.keys() | now.keys()):
-        if was.get(key) != now.get(key):
-            yield Difference(at, key, was.get(key), now.get(key))
-    lived, lives = one.recorded.lives, lives_of(one.view.records)
-    for key in sorted(lived.keys() | lives.keys()):
-        if lived.get(key) != lives.get(key):
-            yield Difference(at, key, lived.get(key), lives.get(key))
+    was = {each.key: each for each in recorded.decided.decisions}
+    now = {each.key: each for each in decided.decisions}
+    for key in _otherwise(was, now):
+        yield Difference(recorded.at, key, was.get(key), now.get(key))
+    lives = {one.entry.key: Life(one.life.value, one.life_rule.name) for one in judged.drafts}
+    for key in _otherwise(recorded.lives, lives):
+        yield Difference(recorded.at, key, recorded.lives.get(key), lives.get(key))
+
+
+def _otherwise(was: Mapping[Key, object], now: Mapping[Key, object]) -> list[Key]:
+    """Return the keys of which two passes tell different things, in order."""
+    return sorted(key for key in was.keys() | now.keys() if was.get(key) != now.get(key))
