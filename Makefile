@@ -32,7 +32,8 @@ test: $(READY) check  ## the checks and the light tests
 	$(PY) -m pytest -n auto --dist loadfile -m 'not real and not sim and not thorough'
 
 test-real: $(READY)  ## the tests against a real LiteLLM and a real vLLM (installs them)
-	$(PY) -m pytest -m real tests/real
+	$(PY) -m pytest -m real tests/real --ignore tests/real/test_kill9.py
+	$(PY) -m pytest -m real -n 2 tests/real/test_kill9.py
 
 test-sim: $(READY)  ## 100 simulated worlds of two hours, and the three Sieve families
 	$(PY) -m pytest -m sim tests/sim

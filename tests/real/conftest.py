@@ -25,7 +25,6 @@ from .proxy import Proxy
 
 # LiteLLM's own default is 30 s; llmao is told the same figure.
 POLL_S = 5
-_FIGURES = pytest.StashKey[list[tuple[str, str, str]]]()
 
 Figures = Callable[[str, object], None]
 NewLlmao = Callable[..., Llmao]
@@ -48,26 +47,23 @@ def pytest_runtest_makereport(
     return report  # type: ignore[return-value]
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print what was measured."""
-    figures = config.stash.get(_FIGURES, [])
-    if figures:
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print what was measured, here or by other workers."""
+    stats = terminalreporter.stats
+    told = [one for kind in ("passed", "failed") for one in stats.get(kind, ())]
+    if measured := [one for one in told if one.when == "call" and one.user_properties]:
         terminalreporter.section("measured")
-    for test, name, value in figures:
-        terminalreporter.write_line(f"{test}: {name}: {value}")
+    for one in measured:
+        for name, value in one.user_properties:
+            terminalreporter.write_line(f"{one.location[2]}: {name}: {value}")
 
 
 @pytest.fixture
-def figures(
-    request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
-) -> Figures:
+def figures(record_property: Callable[[str, object], None]) -> Figures:
     """Give a function that notes a figure: seconds as a number, or a sentence."""
-    kept = request.config.stash.setdefault(_FIGURES, [])
 
     def note(name: str, value: object) -> None:
-        said = f"{value:.1f} s" if isinstance(value, float) else str(value)
-        record_property(name, said)
-        kept.append((request.node.name, name, said))
+        record_property(name, f"{value:.1f} s" if isinstance(value, float) else str(value))
 
     return note
 
