@@ -71,11 +71,6 @@ def aim_of(entry: Joined, known: KeyHistory, targets: Watch, scene: Scene) -> Ai
 # ---- the lifecycle
 
 
-def litellm_signal(entry: Joined, scene: Scene) -> LitellmSignal:
-    """Return what LiteLLM's own check says of the row, if it is recent."""
-    return said(scene.opinion(entry.rows[0].id) if entry.rows else None)
-
-
 def said(opinion: Opinion | None) -> LitellmSignal:
     """Return an opinion as a signal."""
     if opinion is None:

@@ -19,7 +19,7 @@ from .join import Joined
 from .plan import Action
 from .records import Lifecycle
 from .rules import ActionRule, LifeRule
-from .snapshots import Row
+from .snapshots import Opinion, Row
 
 EXECUTOR = "litellm"
 
@@ -28,7 +28,7 @@ EXECUTOR = "litellm"
 class Draft:
     """One key on its way through a pass: what is known, what was decided by which rules.
 
-    row_seen: what probes have shown at the row's own address.
+    row_seen: what probes have shown at the row's own address. opinion: LiteLLM's own of the row.
     """
 
     entry: Joined
@@ -43,6 +43,7 @@ class Draft:
     row_known: RowHistory | None = None
     host_known: HostHistory | None = None
     row_seen: Seen | None = None
+    opinion: Opinion | None = None
     action: Action | None = None
 
     @property

@@ -11,7 +11,7 @@ from attrs import define, evolve
 from .aim import probe_specs
 from .attention import attention, dated, rows_left, source_items
 from .behind import fold_behind
-from .classify import aim_of, life_facts, litellm_signal, plan_facts
+from .classify import aim_of, life_facts, plan_facts, said
 from .draft import Draft, draft_action
 from .drift import EQUAL, compare, tried
 from .fold import fold_key, fold_row
@@ -149,8 +149,8 @@ def _draft(
     host = hosts.get(entry.deployment.host) if entry.deployment else None
     known, targets = fold_key(history.keys.get(entry.key), entry, host, scene)
     aim = aim_of(entry, known, targets, scene)
-    signal = litellm_signal(entry, scene)
-    rule = life_rule(life_facts(entry, known, aim, signal, scene, places.addresses))
+    opinion = scene.opinion(entry.rows[0].id) if entry.rows else None
+    rule = life_rule(life_facts(entry, known, aim, said(opinion), scene, places.addresses))
     life = rule.lifecycle or known.lifecycle or _first_life(known)
     known = _lived(known, life, scene.now)
     row_known = history.rows.get(entry.rows[0].id) if entry.rows else None
@@ -176,6 +176,7 @@ def _draft(
         row_known,
         host,
         row_seen,
+        opinion,
     )
     return evolve(draft, action=draft_action(draft)) if draft.rule.action else draft
 

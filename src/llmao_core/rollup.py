@@ -88,19 +88,17 @@ def _full_requests(healthy: Iterable[Record], context: int | None) -> int | None
 
 def _summary(members: Sequence[Record]) -> str:
     """Return "1 healthy, 3 loading" in the order of the life of a deployment."""
-    if not members:
-        return "nowhere placed"
-    counts = Counter(_words(one) for one in members)
-    order = sorted(members, key=lambda one: (_ORDER[one.lifecycle], not _routed(one)))
-    return ", ".join(f"{counts[words]} {words}" for words in dict.fromkeys(map(_words, order)))
+    counts = Counter(map(_words, members))
+    told = [f"{counts[words]} {words}" for words in _IN_ORDER if words in counts]
+    return ", ".join(told) or "nowhere placed"
 
 
-_ORDER = {life: place for place, life in enumerate(Lifecycle)} | {Lifecycle.HEALTHY: -1}
+_WORDS = {life: life.value.lower() for life in Lifecycle} | {Lifecycle.WRONG_MODEL: "wrong model"}
+_NOT_ROUTED = "healthy but not routed"
+_IN_ORDER = tuple(dict.fromkeys((_WORDS[Lifecycle.HEALTHY], _NOT_ROUTED, *_WORDS.values())))
 
 
 def _words(record: Record) -> str:
     """Return how a deployment counts: one that is healthy and cannot be called says why."""
     life = record.lifecycle
-    if life is Lifecycle.HEALTHY and not _routed(record):
-        return "healthy but not routed"
-    return "wrong model" if life is Lifecycle.WRONG_MODEL else life.value.lower()
+    return _NOT_ROUTED if life is Lifecycle.HEALTHY and not _routed(record) else _WORDS[life]

@@ -41,8 +41,7 @@ def _record(
 ) -> Record:
     entry, known, aim, row = draft.entry, draft.known, draft.aim, draft.row
     seen = aim.seen if aim else None
-    opinion = scene.opinion(row.id) if row else None
-    litellm = said(opinion)
+    opinion, litellm = draft.opinion, said(draft.opinion)
     deployment = entry.deployment
     host = deployment.host if deployment else ""
     current, fetches = revisions.get(host, ""), scene.protocol.hosts.get(host)
