@@ -8,25 +8,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve
 
-from .actions import ActionKind
+from . import ailing
 from .draft import Draft
 from .errors import Trouble
 from .facts import Gate, Want
 from .foreign import foreign_vanished
 from .history import Canary, History
 from .intended import Intended
+from .keys import is_host
 from .money import money_items, no_instance
 from .placement import Answering, Found, Places, answering
+from .prices import per_hour
 from .records import (
     AttentionItem,
-    Availability,
     Badge,
     ItemKind,
     Kind,
     Lifecycle,
     ModelView,
     Record,
-    SignalKind,
 )
 from .scene import Scene
 from .signal import saturated_s
@@ -48,8 +48,8 @@ def attention(
     found = [
         *source_items(snapshots),
         *held(drafts, scene),
-        *_models(models),
-        *_records(records),
+        *ailing.unavailable(models, records),
+        *_records(records, {one.name: one for one in models}),
         *_saturated(records, drafts),
         *failing_writes(scene),
         *needing_people(drafts),
@@ -78,11 +78,11 @@ def dated(
 _LITELLM = {
     "Unauthorized": (
         ItemKind.LITELLM_UNAUTHORIZED,
-        "LiteLLM refuses llmao's key: set litellm.master_key to its master key or a proxy_admin's.",
+        "LiteLLM refuses llmao's key: new servers get no callers, and dead ones keep theirs.",
     ),
     "Unreachable": (
         ItemKind.LITELLM_UNREACHABLE,
-        "LiteLLM cannot be reached: check that it runs, and litellm.base_url. Routes stay.",
+        "llmao cannot reach LiteLLM. Routes stay; if it is down, callers of all models get errors.",
     ),
 }
 NO_DATABASE = "litellm_no_database"
@@ -108,102 +108,70 @@ def _source(name: str, trouble: Trouble) -> AttentionItem:
     if name == "config":
         sentence = "The changed configuration was not taken: the old one stays in force."
         return item(ItemKind.CONFIG_RELOAD, sentence, evidence=(trouble.message,))
-    if name == "journal":
-        sentence = f"Passes are not kept for replay: {trouble.message}. Nothing else is affected."
-        return item(ItemKind.SOURCE_TROUBLE, sentence, name, evidence=(trouble.message,))
-    if name == "store":
-        sentence = f"What happens is not kept, and no deed of an admin is: {trouble.message}"
-        return item(ItemKind.SOURCE_TROUBLE, sentence, name, evidence=evidence)
-    if name.startswith("notify["):
-        sentence = f"Notifications to {name} do not get through: {trouble.message}"
-        return item(ItemKind.SOURCE_TROUBLE, sentence, name, evidence=evidence)
     if NO_DATABASE in trouble.message:
-        sentence = "LiteLLM keeps no models: start it with STORE_MODEL_IN_DB=True and a database."
+        sentence = (
+            "LiteLLM keeps no models, so that llmao can add none: new servers get no callers."
+        )
         return item(ItemKind.LITELLM_NO_DATABASE, sentence, evidence=evidence)
     if name == "litellm" and trouble.kind in _LITELLM:
         kind, sentence = _LITELLM[trouble.kind]
         return item(kind, sentence, evidence=evidence)
-    sentence = f"{name} cannot be read ({trouble.message}): nothing is concluded from it."
-    return item(ItemKind.SOURCE_TROUBLE, sentence, name, evidence=evidence)
+    sentence, remedy = _told(name, trouble)
+    return item(ItemKind.SOURCE_TROUBLE, sentence, name, evidence=evidence, remedy=remedy)
+
+
+def _told(name: str, trouble: Trouble) -> tuple[str, str]:
+    """Return what it means that a source fails, and what to do."""
+    if name == "journal":
+        return (
+            f"Passes are not kept for replay: {trouble.message}. Nothing else is affected.",
+            "Make room on the disk of the journal, or correct `journal.dir` and restart.",
+        )
+    if name == "store":
+        return (
+            f"What happens is not kept, and what admins do is refused: {trouble.message}",
+            "See that the database answers and that its disk is not full. Callers are served.",
+        )
+    if name.startswith("notify["):
+        return (
+            f"Notifications to {name} do not get through: {trouble.message}",
+            f"Correct {name} in config.yaml and reload, or ask whoever runs the receiver.",
+        )
+    what, remedy = _OF_LITELLM.get(name, (name, _REMEDIES.get(trouble.kind, _WAIT)))
+    return (
+        f"{what} cannot be read ({trouble.message}). Nothing is concluded from it; routes stay.",
+        remedy.format(name=name),
+    )
+
+
+_LOG = "Look in LiteLLM's log for what it answered; if it is a new version, in llmao's, too."
+_OF_LITELLM = {
+    "litellm": ("What LiteLLM serves", _LOG),
+    "litellm_health": ("What LiteLLM's own checks say", _LOG),
+}
+_WAIT = "Wait a few minutes; if it stays, look at the status page of {name}, then at llmao's log."
+_REMEDIES = {
+    "Unauthorized": "Put a valid key for {name} into config.yaml and reload.",
+    "Garbled": "Look in llmao's log for what {name} answered; it may have changed its interface.",
+}
 
 
 # ---- models, records
 
 
-def _models(models: Iterable[ModelView]) -> Iterator[AttentionItem]:
-    for model in models:
-        if model.availability is Availability.UNAVAILABLE and model.keys:
-            yield item(
-                ItemKind.MODEL_UNAVAILABLE,
-                f"Nobody can call {model.name}: {model.summary}.",
-                model.name,
-            )
-
-
-def _records(records: Iterable[Record]) -> Iterator[AttentionItem]:
+def _records(records: Iterable[Record], models: ailing.Models) -> Iterator[AttentionItem]:
     for record in records:
-        key = record.key
         wanted = record.kind in (Kind.INTENDED, Kind.DISCOVERED)
         if wanted and record.lifecycle in DOWN and not record.drained:
-            yield item(
-                ItemKind.DOWN,
-                f"{key} is {record.lifecycle.value}: {_why(record)}",
-                str(key),
-                key=key,
-                host=record.host,
-                evidence=record_evidence(record),
-            )
+            yield ailing.down(record, models)
         elif record.kind is Kind.DISCOVERED:
-            yield item(
-                ItemKind.DISCOVERED,
-                f"{key} serves on a box that is not in fleet.hosts: add it there to keep it.",
-                str(key),
-                key=key,
-                host=record.host,
-            )
+            yield ailing.discovered(record)
         elif record.kind is Kind.ORPHAN:
-            yield from _orphan(record)
+            yield from ailing.orphan(record, models)
         if record.proof:
-            yield item(
-                ItemKind.NOT_PROVEN,
-                f"{key} answers and has not proven {record.proof}: it is not in LiteLLM yet.",
-                str(key),
-                key=key,
-                host=record.host,
-            )
+            yield ailing.not_proven(record, models)
         if Badge.BEARER_PENDING in record.badges:
-            yield item(
-                ItemKind.BEARER_PENDING,
-                f"{key} still runs the previous bearer: let its box fetch its configuration again.",
-                str(key),
-                key=key,
-                host=record.host,
-            )
-
-
-def _orphan(record: Record) -> Iterator[AttentionItem]:
-    """Yield an item for an orphan that may serve, with a button once it has been one for long."""
-    key = record.key
-    serves = record.signal.kind in (SignalKind.OK, SignalKind.BUSY)
-    asked = record.action_rule in _ASKED
-    if not (serves or asked or not record.host):
-        return
-    sentence = f"{key} is in LiteLLM and serves, and nothing intends it: add it to fleet.hosts "
-    sentence += "or remove it."
-    if not record.host:
-        sentence = f"{key} is in LiteLLM and nothing intends it; no probe can tell whether it "
-        sentence += "serves. Add it to models.yaml, or remove it."
-    yield item(
-        ItemKind.ORPHAN_SERVING,
-        sentence,
-        str(key),
-        key=key,
-        button="run" if asked else "",
-        action=ActionKind.PRUNE_ORPHAN if asked else None,
-    )
-
-
-_ASKED = ("orphan-serving", "orphan-boxless")
+            yield ailing.previous_bearer(record)
 
 
 def _saturated(records: Sequence[Record], drafts: Sequence[Draft]) -> Iterator[AttentionItem]:
@@ -216,28 +184,13 @@ def _saturated(records: Sequence[Record], drafts: Sequence[Draft]) -> Iterator[A
         yield item(
             ItemKind.SATURATED,
             f"Requests have waited at {key} for {saturated_s(seen) / 60:.0f} min, {waiting:.0f} "
-            "now: callers wait. Serve the model on one more box.",
+            f"now: callers of {key.model} wait.",
             str(key),
             key=key,
             host=draft.entry.deployment.host if draft.entry.deployment else "",
             evidence=(f"running: {seen.counters.running:.0f}, waiting: {waiting:.0f}",),
+            remedy=f"Rent one more box, and approve it with {key.model}.",
         )
-
-
-def _why(record: Record) -> str:
-    return f"{record.because} {record.signal.detail}".strip()
-
-
-def record_evidence(record: Record) -> tuple[str, ...]:
-    """Return what led to a record's lifecycle, in lines."""
-    lines = [
-        f"signal: {record.signal.kind.value} {record.signal.detail}".strip(),
-        f"rule: {record.rule}",
-        f"failures in a row: {record.fails}",
-    ]
-    if record.litellm_said:
-        lines.append(f"LiteLLM says: {record.litellm_said}")
-    return tuple(lines)
 
 
 def rows_left(history: History, scene: Scene) -> frozenset[str]:
@@ -256,8 +209,10 @@ def _vanished(scene: Scene, history: History) -> Iterator[AttentionItem]:
     if len(ours := rows_left(history, scene)) >= 2:
         yield item(
             ItemKind.ROWS_VANISHED,
-            f"All {len(ours)} deployments of ours vanished from LiteLLM at once: they "
-            "are put back. Was its database emptied or upgraded?",
+            f"All {len(ours)} deployments of llmao's vanished from LiteLLM at once. Callers get "
+            "errors until each is put back, which llmao does by itself.",
+            remedy="Find out whether LiteLLM's database was emptied or upgraded; what others kept "
+            "in it is gone, too.",
         )
 
 
@@ -265,7 +220,8 @@ def _vanished(scene: Scene, history: History) -> Iterator[AttentionItem]:
 
 
 def _boxes(scene: Scene, places: Places) -> Iterator[AttentionItem]:
-    unknowns = scene.protocol.unknown
+    # Who was approved or added since is known, though it has not asked again.
+    unknowns = [one for one in scene.protocol.unknown if one.host not in scene.intended.hosts]
     boxes = answering(places, frozenset(one.host for one in unknowns))
     for unknown in unknowns:
         yield _unknown(unknown, boxes.get(unknown.host, ()))
@@ -273,9 +229,11 @@ def _boxes(scene: Scene, places: Places) -> Iterator[AttentionItem]:
         claimed = f", claiming to be {wrong.claimed_host}" if wrong.claimed_host else ""
         yield item(
             ItemKind.WRONG_KEY,
-            f"{wrong.peer} asks with a wrong fleet key{claimed}: if it is a box of ours, its "
-            "template holds an old key.",
+            f"{wrong.peer} asks with a wrong fleet key{claimed}. It gets nothing, and serves "
+            "nobody.",
             wrong.peer,
+            remedy="If it is a box of ours, put the present key into its template and settings; "
+            "else ignore it, or block the address.",
             evidence=(f"asked {wrong.count} times",),
         )
 
@@ -283,21 +241,34 @@ def _boxes(scene: Scene, places: Places) -> Iterator[AttentionItem]:
 def _unknown(unknown: UnknownHost, boxes: Sequence[Answering]) -> AttentionItem:
     """Return the item of a name nobody knows; a box that has another name is told by both."""
     name, evidence = unknown.host, [f"asked {unknown.count} times"]
+    if not is_host(name):
+        return item(
+            ItemKind.UNKNOWN_HOST,
+            f"A box asks with the fleet key and calls itself {name!r}, which can name no host: "
+            "set LLMAO_HOST on it to its address, contract label or pod id.",
+            name,
+            host=name,
+            evidence=tuple(evidence),
+        )
     for one in boxes:
         price = one.found.instance.price_per_hour
-        costs = f", {price:.2f} $/h" if price is not None else ""
+        costs = f", {per_hour(price)}" if price is not None else ""
         evidence.append(f"{one.found.provider} instance {one.found.instance.id}{costs}")
     hosts = list(dict.fromkeys(one.host for one in boxes if one.host))
     asks = f"{name} asks for a configuration with the fleet key and is not in fleet.hosts"
     if hosts:
         known = " or ".join(hosts)
-        sentence = f"{asks}, which has that box as {known}: let it ask by that name, or name the "
-        sentence += f"host {name} with `was: [{hosts[0]}]`."
+        sentence = f"{asks}, which has that box as {known}. It gets nothing to serve."
+        remedy = (
+            f"Set `LLMAO_HOST={hosts[0]}` on the box; or name the host {name} in `fleet.hosts`, "
+        )
+        remedy += f"with `was: [{hosts[0]}]`."
     else:
         others = _other_names(name, boxes)
         also = f" ({others})" if others else ""
         asks = asks.replace(name, f"{name}{also}", 1)
-        sentence = f"{asks}: approve it with its models, or add it there."
+        sentence = f"{asks}. It serves nobody until it is told what."
+        remedy = "Press Approve, and choose its models; or add it to `fleet.hosts` and reload."
     return item(
         ItemKind.UNKNOWN_HOST,
         sentence,
@@ -305,6 +276,7 @@ def _unknown(unknown: UnknownHost, boxes: Sequence[Answering]) -> AttentionItem:
         host=name,
         button="" if hosts else "approve",
         evidence=tuple(evidence),
+        remedy=remedy,
     )
 
 
@@ -324,10 +296,11 @@ def _hosts(intended: Intended, places: Places, history: History) -> Iterator[Att
         if known and known.unlisted and name not in intended.labels.retired_hosts:
             yield item(
                 ItemKind.REMOVE_HOST,
-                f"Remove {name} from fleet.hosts: {known.provider or 'its provider'} no longer "
-                "lists it.",
+                f"{known.provider or 'Its provider'} no longer lists {name}: the box is gone, and "
+                "what it served with it.",
                 name,
                 host=name,
+                remedy=_to_remove(name, approved=name in intended.approved),
             )
         if place.ambiguous:
             yield _ambiguous(name, place.colliding, place.taken_by)
@@ -336,13 +309,23 @@ def _hosts(intended: Intended, places: Places, history: History) -> Iterator[Att
 def _ambiguous(name: str, colliding: Sequence[Found], taken_by: str) -> AttentionItem:
     ids = tuple(f"{one.provider} {one.instance.id}" for one in colliding)
     if taken_by:
-        sentence = f"{name} and {taken_by} name the same instance: {taken_by} has it. Remove one."
+        sentence = f"{name} and {taken_by} name the same instance. {taken_by} has it; {name} has "
+        sentence += "no box, and serves nobody."
+        remedy = f"Remove {name} or {taken_by} from `fleet.hosts`, and reload."
     else:
-        sentence = (
-            f"{name} could be any of {len(ids)} instances: name the host by its contract label "
-            "in fleet.hosts, with `was: [" + name + "]`."
-        )
-    return item(ItemKind.AMBIGUOUS, sentence, name, host=name, evidence=ids)
+        sentence = f"{name} could be any of {len(ids)} instances, so it is none: what it should "
+        sentence += "serve has no address."
+        remedy = "Name the host by its contract label in `fleet.hosts`, with `was: [" + name + "]`."
+    return item(ItemKind.AMBIGUOUS, sentence, name, host=name, evidence=ids, remedy=remedy)
+
+
+def _to_remove(name: str, *, approved: bool) -> str:
+    retire = f"Press Retire on the page of {name}"
+    return (
+        f"{retire}."
+        if approved
+        else f"Remove {name} from `fleet.hosts` and reload. {retire} to hide it."
+    )
 
 
 def not_proven(draft: Draft, lacking: str) -> str:

@@ -234,10 +234,11 @@ def reload_refusals(old: Config, new: Config) -> tuple[Problem, ...]:
 def dropped_hosts(old: Config, new: Config, brake: BrakeConfig) -> tuple[str, ...]:
     """Return the hosts a reload would drop, when they are so many that it needs a confirmation.
 
-    A host that keeps none of its rows is dropped too; one that is renamed (`was`) is not.
+    So many is what the brake says, and the last ones of a fleet, however small. A host that keeps
+    none of its rows is dropped too; one that is renamed (`was`) is not.
     """
     kept = {name for host in new.fleet.hosts if host.rows for name in (host.name, *host.was)}
     had = [host.name for host in old.fleet.hosts if host.rows]
     dropped = tuple(name for name in had if name not in kept)
     many = len(dropped) >= brake.at_least and len(dropped) > brake.fraction * len(had)
-    return dropped if many else ()
+    return dropped if many or not kept else ()

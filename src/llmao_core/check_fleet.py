@@ -8,12 +8,19 @@ from collections.abc import Iterator
 from itertools import chain
 
 from .check_models import names, row_model
-from .config import Config, Host, HostRow
+from .config import Config, FleetConfig, Host, HostRow
 from .keys import is_dialable
 from .places import Finding, Path, Written, quoted
 
 _PROCESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RESERVED_PROCESS = "llmao-install"
+# Too short for what `openssl rand` or `llmao init` makes, so that those never look like one.
+_PLACEHOLDER = re.compile(
+    r"(change|replace|fill|put|your|my|example|some|todo|insert)[-_. ]?[a-z][-_. a-z]{0,24}"
+    r"|<.*>|x{3,}|\.{3}|…",
+    re.IGNORECASE,
+)
+SHORTEST_SECRET = 16
 _FLEET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -23,6 +30,7 @@ def findings(config: Config, written: Written) -> Iterator[Finding]:
         _fleet(config),
         _ports(config),
         _secrets(config, written),
+        _guessable(config.fleet),
         _names(config, written),
         _rows(config, written),
     )
@@ -83,6 +91,21 @@ def _secrets(config: Config, written: Written) -> Iterator[Finding]:
             "Set it to a long random text, the same on every box.",
             warning=True,
         )
+
+
+def _guessable(fleet: FleetConfig) -> Iterator[Finding]:
+    """What everybody's box and bearer rest on is not a word of somebody's example."""
+    for name, secrets in (("key", fleet.key), ("vllm_api_salt", fleet.vllm_api_salt)):
+        for secret in secrets:
+            text = secret.reveal()
+            if _PLACEHOLDER.fullmatch(text):
+                what = "This looks like the placeholder of an example, which anybody can guess."
+            elif 0 < len(text) < SHORTEST_SECRET:
+                what = f"This is shorter than {SHORTEST_SECRET} characters and can be guessed."
+            else:
+                continue
+            remedy = "Make one: openssl rand -base64 32. To change it while boxes run: [NEW, OLD]."
+            yield Finding(("fleet", name), what, remedy, warning=True)
 
 
 # ---- hosts

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from .config import Config, NotifyConfig
+from .item_kinds import ItemKind
 from .places import Finding, Path
 from .shapes import meant
 from .urls import is_loopback, url_trouble
-from .verdicts import ItemKind
 
 _EXAMPLE = "Write an https:// URL, {env: NAME} or {file: PATH}: whoever has it can post there."
 

@@ -105,6 +105,31 @@ def load(
     return Loaded(config, tuple(problems), reader.shaper.inline_secrets)
 
 
+def load_parts(config_file: File, resolve: Resolve, parts: Collection[Path]) -> Config:
+    """Return what config.yaml alone says, or raise a ConfigError with what is wrong in `parts`.
+
+    parts: paths of what the caller needs, as in `("fleet", "vllm_api_salt")`. Whatever is wrong
+    elsewhere is passed over, and has its default or a placeholder.
+    """
+    reader = _ConfigFile(config_file, resolve)
+    if not reader.usable:
+        raise ConfigError(reader.problems())
+    models = ModelsFile(File("", b""))
+    models.missing = True
+    config = reader.config(())
+    written = reader.written(models)
+    found = [*reader.findings(), *check.findings(config, written)]
+    problems = [written.problem(each) for each in found if _concerns(each.path, parts)]
+    if any(not each.warning for each in problems):
+        raise ConfigError(_capped(problems))
+    return config
+
+
+def _concerns(path: Path, parts: Collection[Path]) -> bool:
+    """Tell whether something at a path is in or around one of the parts."""
+    return any(path[: len(part)] == part[: len(path)] for part in parts)
+
+
 def _capped(problems: list[Problem]) -> list[Problem]:
     if (more := len(problems) - MAX_PROBLEMS) <= 0:
         return problems

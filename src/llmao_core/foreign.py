@@ -13,7 +13,7 @@ from .facts import Route
 from .history import Foreign, Vanished
 from .records import AttentionItem, ItemKind
 from .scene import Scene
-from .waiting import item
+from .waiting import VERBS, item
 
 KEPT_S = 86400.0
 
@@ -35,7 +35,7 @@ def fold_foreign(old: Foreign, scene: Scene) -> Foreign:
     for one, model in old.rows.items():
         write = None if one in every or one in gone else _before(one, old, read.taken_at, scene)
         if write is not None:
-            gone[one] = Vanished(model, read.taken_at, f"{write.kind.value} of {write.key}")
+            gone[one] = Vanished(model, read.taken_at, f"{VERBS[write.kind].lower()} {write.key}")
     return Foreign(read.taken_at, rows, gone)
 
 
@@ -69,8 +69,11 @@ def foreign_vanished(known: Foreign, scene: Scene) -> Iterator[AttentionItem]:
         yield item(
             ItemKind.FOREIGN_VANISHED,
             f"LiteLLM's row {one} ({was.model}) is not llmao's and vanished right after a write of "
-            f"llmao's ({was.write}). Look in LiteLLM's log; llmao does not put it back.",
+            f"llmao's ({was.write}). Callers of {was.model} have one server less; llmao does not "
+            "put it back.",
             one,
+            remedy="Look in LiteLLM's log for who deleted it. Add it again in LiteLLM if it is "
+            "needed.",
         )
 
 
@@ -85,10 +88,11 @@ def foreign_items(drafts: Iterable[Draft]) -> Iterator[AttentionItem]:
         if any(not row.in_db for row in entry.copies):
             yield item(
                 ItemKind.YAML_ROW,
-                f"LiteLLM's own config file has {entry.key}, too: llmao cannot manage that row. "
-                "Remove it from the file.",
+                f"LiteLLM's own config file has {entry.key}, too: llmao cannot manage that row, "
+                "and callers are sent there also when the server is dead.",
                 str(entry.key),
                 key=entry.key,
+                remedy="Remove the row from that file and restart LiteLLM; llmao's own row stays.",
             )
 
 
@@ -98,9 +102,12 @@ def _copied(draft: Draft) -> AttentionItem:
     return item(
         ItemKind.UNSTAMPED_COPY,
         f"LiteLLM has a second row for {key}, {copy.id if copy else ''}, that llmao did not make: "
-        "it gets requests, too. Remove it, unless somebody needs it.",
+        "callers are sent there, too, also when the server is dead.",
         str(key),
         key=key,
+        remedy="Ask who made it; press the button unless somebody needs it."
+        if asked
+        else "Ask who made it; its button comes here unless the server goes.",
         button="run" if asked else "",
         action=ActionKind.DELETE_DUPLICATE if asked else None,
     )

@@ -15,9 +15,9 @@ from attrs import field, frozen
 from .actions import ActionKind, Order, Outcome
 from .config import Config, Json
 from .errors import Problem
+from .item_kinds import ItemKind
 from .secret import Secret
 from .snapshots import Access, Deployments, Health, Listing
-from .verdicts import ItemKind
 
 hookspec = pluggy.HookspecMarker("llmao")
 hookimpl = pluggy.HookimplMarker("llmao")
@@ -94,7 +94,7 @@ class Notice:
 
     id: the same for as long as it is the same trouble. opened: False when it is over. since: when
     it was first seen; at: when this was noticed. host: "" when it is about none. times: how often
-    it opened since people were last told of it.
+    it opened since people were last told of it. remedy: what to do, "" when it is over.
     """
 
     id: str
@@ -105,6 +105,7 @@ class Notice:
     at: float
     host: str = ""
     times: int = 1
+    remedy: str = ""
 
 
 @frozen

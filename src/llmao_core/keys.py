@@ -34,6 +34,15 @@ def host_name(text: str) -> str:
     return str(mapped or address)
 
 
+def is_host(text: str) -> bool:
+    """Tell whether this can name a host."""
+    try:
+        host_name(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_address(host: str) -> bool:
     """Tell whether a normalised host name is an IP address."""
     try:

@@ -14,6 +14,7 @@ from .draft import Draft
 from .facts import Gate
 from .history import HostHistory, Idle
 from .placement import UNLISTED_PASSES, Found, Places
+from .prices import dollars, per_hour
 from .records import AttentionItem, ItemKind, Lifecycle
 from .scene import Scene
 from .snapshots import BoxStatus
@@ -21,7 +22,6 @@ from .waiting import item
 
 IDLE_S = 3600.0
 _HOUR_S = 3600.0
-_SHOWN_WHOLE = 0.1
 
 
 class Box(NamedTuple):
@@ -105,19 +105,18 @@ def _serving(drafts: Iterable[Draft]) -> set[str]:
 def money_items(
     places: Places, idle: Mapping[tuple[str, str], Idle], drafts: Iterable[Draft], scene: Scene
 ) -> Iterator[AttentionItem]:
-    """Yield an item for each box that costs money and serves nobody; none for a retired one."""
+    """Yield an item for each box that costs money and serves nobody."""
+    found = [box for box in (boxes(places) if idle else ()) if box.id in idle]
     retired = scene.intended.labels.retired_hosts
-    found = [
-        box
-        for box in (boxes(places) if idle else ())
-        if box.id in idle and retired.isdisjoint((*box.names, *box.found.instance.called))
-    ]
     servers = _servers({name for box in found for name in box.names}, drafts) if found else {}
     asking = {one.host for one in scene.protocol.unknown}
     for box in found:
         idle_s = scene.now - idle[box.id].since
         meant = box.named or any(name in servers for name in box.names)
-        if box.found.instance.status is BoxStatus.DOWN:
+        if names := [name for name in _names(box) if name in retired]:
+            if _billed(box):
+                yield _retired(box, names[0], idle_s)
+        elif box.found.instance.status is BoxStatus.DOWN:
             if box.found.instance.price_per_hour:
                 yield _down(box, idle_s)
         elif meant and idle_s >= IDLE_S:
@@ -136,12 +135,43 @@ def _servers(hosts: Collection[str], drafts: Iterable[Draft]) -> Mapping[str, li
     return servers
 
 
+def _names(box: Box) -> tuple[str, ...]:
+    return (*box.names, *box.found.instance.called)
+
+
+def _billed(box: Box) -> bool:
+    """Tell whether a listing shows a box as paid for: one that runs is, at an unknown price too."""
+    price = box.found.instance.price_per_hour
+    return bool(price) or (price is None and box.found.instance.status is not BoxStatus.DOWN)
+
+
+def _retired(box: Box, name: str, idle_s: float) -> AttentionItem:
+    price = box.found.instance.price_per_hour
+    costs = ", at a price no listing says" if price is None else f" at {per_hour(price)}"
+    so_far = _so_far(box, idle_s).replace(":", ",")
+    return _item(
+        ItemKind.RETIRED_AND_BILLED,
+        box,
+        f"{name} is retired and still rented{costs}{so_far}. It serves nobody.",
+        f"End its rental {_at(box)}; this stays until {box.found.provider} no longer lists it.",
+        host=name,
+    )
+
+
+def _at(box: Box) -> str:
+    return f"at {box.found.provider} (instance {box.found.instance.id})"
+
+
 def _down(box: Box, idle_s: float) -> AttentionItem:
     instance = box.found.instance
     status = instance.raw_status or instance.status.value
     sentence = f"{box.names[0]} is {status} and {box.found.provider} still lists it at {_cost(box)}"
-    remedy = "End its rental, or start it again."
-    return _item(ItemKind.DOWN_AND_BILLED, box, f"{sentence}{_so_far(box, idle_s)}. {remedy}")
+    return _item(
+        ItemKind.DOWN_AND_BILLED,
+        box,
+        f"{sentence}{_so_far(box, idle_s)}. It serves nobody.",
+        f"End its rental {_at(box)}, or start it again there.",
+    )
 
 
 def _idle(
@@ -149,11 +179,14 @@ def _idle(
 ) -> AttentionItem:
     drained = any(one in scene.intended.labels.drained_hosts for one in box.names)
     does = "is drained, has served" if drained else "has served"
-    remedy = "Undrain it, or end its rental." if drained else "Make it serve, or end its rental."
+    first = "Undrain it" if drained else f"See on the page of {box.names[0]} why it does not serve"
     sentence = f"{box.names[0]} {does} nothing for {_hours(idle_s)} h and costs {_cost(box)}"
-    lines = [_line(draft) for name in box.names for draft in servers.get(name, ())]
     return _item(
-        ItemKind.SERVES_NOTHING, box, f"{sentence}{_so_far(box, idle_s)}. {remedy}", *lines
+        ItemKind.SERVES_NOTHING,
+        box,
+        f"{sentence}{_so_far(box, idle_s)}.",
+        f"{first}, or end its rental {_at(box)}.",
+        [_line(draft) for name in box.names for draft in servers.get(name, ())],
     )
 
 
@@ -170,15 +203,28 @@ def _unnamed(box: Box, idle_s: float) -> AttentionItem:
         ItemKind.UNNAMED_BOX,
         box,
         f"No host of fleet.hosts names {box.found.provider} instance {instance.id}{label}, which "
-        f"costs {_cost(box)}{so_far}. Add it there, or end its rental.",
+        f"costs {_cost(box)}{so_far}.",
+        f"Add {name} to `fleet.hosts` and reload, or end its rental {_at(box)}.",
     )
 
 
-def _item(kind: ItemKind, box: Box, sentence: str, *evidence: str) -> AttentionItem:
+def _item(
+    kind: ItemKind,
+    box: Box,
+    sentence: str,
+    remedy: str,
+    evidence: Iterable[str] = (),
+    host: str = "",
+) -> AttentionItem:
     provider, instance_id = box.id
-    place = f"{provider} instance {instance_id}"
-    subject = f"{provider}:{instance_id}"
-    return item(kind, sentence, subject, host=box.names[0], evidence=(place, *evidence))
+    return item(
+        kind,
+        sentence,
+        f"{provider}:{instance_id}",
+        host=host or box.names[0],
+        evidence=(f"{provider} instance {instance_id}", *evidence),
+        remedy=remedy,
+    )
 
 
 def _hours(seconds: float) -> int:
@@ -189,13 +235,13 @@ def _cost(box: Box) -> str:
     price = box.found.instance.price_per_hour
     if price is None:
         return "what no listing says"
-    return f"{price:.{2 if price >= _SHOWN_WHOLE else 3}f} $/h"
+    return per_hour(price)
 
 
 def _so_far(box: Box, idle_s: float) -> str:
     """Return what the whole hours have come to, "" before the first."""
     price, hours = box.found.instance.price_per_hour, _hours(idle_s)
-    return f": {hours * price:.2f} $ so far" if price and hours else ""
+    return f": {dollars(hours * price)} so far" if price and hours else ""
 
 
 # ---- hosts without a box
@@ -215,10 +261,12 @@ def no_instance(
             continue
         yield item(
             ItemKind.NO_INSTANCE,
-            f"No instance of {providers} answers to {host.name}: correct its name in fleet.hosts, "
-            "remove it, or mark it `own: true`.",
+            f"No instance of {providers} answers to {host.name}, so what it should serve has no "
+            "address.",
             host.name,
             host=host.name,
+            remedy="Correct its name in `fleet.hosts`, remove it, or mark it `own: true`; then "
+            "reload.",
         )
 
 

@@ -7,7 +7,7 @@ be a secret somebody put in the wrong column.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from .config import Host
 from .errors import Problem
@@ -107,6 +107,13 @@ class Broken:
         return any(path[:end] in self.paths for end in range(len(path) + 1))
 
 
+def _around(path: str) -> Iterator[str]:
+    """Yield a path in words, then what is around it, from the nearest outwards."""
+    while path:
+        yield path
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+
+
 @frozen
 class Written:
     """How a Config was written: both files' places, and the paths of hosts and rows as written.
@@ -139,7 +146,7 @@ class Written:
         """
         problems = list(problems)
         broken = tuple(shown(path) for path in self.broken.paths)
-        named = {problem.path for problem in problems}
+        named = {name for problem in problems for name in _around(problem.path)}
         paths = {
             name: path
             for places in (self.models, self.config)
@@ -152,6 +159,6 @@ class Written:
                 for path in broken
             ):
                 continue
-            path = paths.get(each.path)
-            found = Finding(path or (), each.what, each.remedy, each.warning)
-            yield self.problem(found) if path else each
+            path = next((paths[name] for name in _around(each.path) if name in paths), ())
+            found = self.problem(Finding(path, each.what, each.remedy, each.warning))
+            yield evolve(found, path=each.path)

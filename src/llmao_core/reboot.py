@@ -134,10 +134,22 @@ def by_name(reboots: Mapping[str, Reboot], intended: Intended) -> Mapping[str, R
     }
 
 
-def told(known: Reboot) -> str:
-    """Return how a reboot stands, in one sentence."""
+def is_back(known: Reboot, fetched: float | None, *, up: bool, healthy_since: float | None) -> bool:
+    """Tell whether a box was seen after its reboot: up, and it fetched or all of it serves again.
+
+    fetched: its last fetch. healthy_since: of the last of its servers, None unless all are.
+    """
+    if known.sent is None or not up:
+        return False
+    return any(at is not None and at > known.sent for at in (fetched, healthy_since))
+
+
+def told(known: Reboot, *, back: bool) -> str:
+    """Return how a reboot stands, in one sentence. back: its box was seen after it."""
     if known.refused:
         return f"The provider refused the reboot that {known.by} asked for."
+    if back:
+        return f"It is back from the reboot that {known.by} asked for."
     if known.sent is not None:
         return f"The provider reboots it, as {known.by} asked."
     return f"{known.by} asked for a reboot: its routes and running requests end first."

@@ -8,12 +8,13 @@ host is a NamedTuple: a frozen attrs class of thirty fields takes five times as 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from .actions import ActionKind
 from .config import Mode
 from .errors import Trouble
 from .intended import Deployment
+from .item_kinds import ItemKind
 from .keys import Key
 from .probes import Counters, Target
 from .secret import Secret
@@ -21,7 +22,6 @@ from .snapshots import Row, SourceState
 from .verdicts import (
     Availability,
     Badge,
-    ItemKind,
     Kind,
     Lifecycle,
     LitellmSignal,
@@ -129,7 +129,8 @@ class Record(NamedTuple):
 class AttentionItem:
     """Something a person should look at.
 
-    id: the same in every pass while it is the same trouble. evidence: on demand.
+    id: the same in every pass while it is the same trouble. sentence: what is wrong, and for whom.
+    remedy: what to do, what is said of the kind if nothing better is known. evidence: on demand.
     button: the action kind a press would run, "approve", "release", or "".
     """
 
@@ -142,13 +143,15 @@ class AttentionItem:
     host: str = ""
     button: str = ""
     action: ActionKind | None = None
+    remedy: str = field(default=Factory(lambda item: item.kind.remedy, takes_self=True))
 
 
 class HostView(NamedTuple):
     """One host of fleet.hosts, or one instance that no host names.
 
     idle_since: when llmao first saw that it serves nobody, None while it does. rebooting: how a
-    reboot that was asked for stands, "" for none.
+    reboot that was asked for stands, "" for none; reboot_since: when its provider was told, None
+    before and once it is back.
     """
 
     name: str
@@ -166,6 +169,7 @@ class HostView(NamedTuple):
     keys: tuple[Key, ...] = ()
     idle_since: float | None = None
     rebooting: str = ""
+    reboot_since: float | None = None
 
 
 @frozen
@@ -174,6 +178,7 @@ class ModelView:
 
     checked: false when it is Available on configuration alone. private: every counted
     deployment is self-hosted. context: minimum over Healthy. full_requests: None is unknown.
+    orphans: what nothing intends and serves it all the same.
     """
 
     name: str
@@ -188,6 +193,7 @@ class ModelView:
     keys: tuple[Key, ...]
     summary: str
     info: Mapping[str, object] = field(factory=dict)
+    orphans: tuple[Key, ...] = ()
 
 
 @frozen

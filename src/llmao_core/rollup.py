@@ -23,20 +23,27 @@ def roll_up(
     source is LiteLLM, so that nothing counts as routed.
     """
     members: dict[str, list[Record]] = defaultdict(list)
+    orphans: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         if record.kind in _MEMBERS:
             members[record.key.model].append(record)
+        elif _serves_on(record) and not blind:
+            orphans[record.row.model_name if record.row else ""].append(record)
     models: dict[str, Model] = {}
     for model in intended.config.models:
         models.setdefault(model.model_name, model)
     return tuple(
-        _model(model, members[name], [] if blind else members[name], unread)
+        _model(model, members[name], [] if blind else members[name], orphans[name], unread)
         for name, model in models.items()
     )
 
 
 def _model(
-    model: Model, members: Sequence[Record], countable: Iterable[Record], unread: bool
+    model: Model,
+    members: Sequence[Record],
+    countable: Iterable[Record],
+    orphans: Sequence[Record],
+    unread: bool,
 ) -> ModelView:
     routed = [one for one in countable if _routed(one)]
     unchecked = [one for one in routed if one.lifecycle is Lifecycle.CONFIGURED]
@@ -45,11 +52,12 @@ def _model(
     counted = counted + unchecked
     lengths = [one.max_model_len for one in healthy if one.max_model_len]
     judged = counted or members
+    judged = [*judged, *orphans] if orphans else judged
     unseen = unread or any(_routed(one) and not one.fresh for one in members)
     return ModelView(
         name=model.model_name,
         display_name=model.display_name or model.model_name,
-        availability=_availability(len(healthy), len(counted), unseen),
+        availability=_availability(len(healthy), len(counted), len(orphans), unseen),
         checked=len(unchecked) < len(counted),
         private=bool(judged) and all(one.kind is not Kind.COMMERCIAL for one in judged),
         context=min(lengths, default=None),
@@ -57,8 +65,9 @@ def _model(
         healthy=len(healthy),
         counted=len(counted),
         keys=tuple(one.key for one in members),
-        summary=_summary(members),
+        summary=_summary(members, len(orphans)),
         info={name: value for name, value in model.model_info.items() if name != "vllm"},
+        orphans=tuple(one.key for one in orphans),
     )
 
 
@@ -66,7 +75,15 @@ def _routed(record: Record) -> bool:
     return record.row is not None and record.row.live and not record.row.blocked
 
 
-def _availability(healthy: int, counted: int, unread: bool) -> Availability:
+def _serves_on(record: Record) -> bool:
+    """Tell whether callers are served by what nothing intends: until a person decides, they are."""
+    healthy = record.lifecycle is Lifecycle.HEALTHY and record.fresh
+    return record.kind is Kind.ORPHAN and healthy and _routed(record)
+
+
+def _availability(healthy: int, counted: int, orphans: int, unread: bool) -> Availability:
+    if orphans and not healthy:
+        return Availability.DEGRADED
     if not counted:
         return Availability.UNKNOWN if unread else Availability.UNAVAILABLE
     if healthy == counted:
@@ -86,11 +103,12 @@ def _full_requests(healthy: Iterable[Record], context: int | None) -> int | None
     return sum(fits) if fits else None
 
 
-def _summary(members: Sequence[Record]) -> str:
-    """Return "1 healthy, 3 loading" in the order of the life of a deployment."""
+def _summary(members: Sequence[Record], orphans: int) -> str:
+    """Return "1 healthy, 3 loading" in the order of the life of a deployment, then what is left."""
     counts = Counter(map(_words, members))
     told = [f"{counts[words]} {words}" for words in _IN_ORDER if words in counts]
-    return ", ".join(told) or "nowhere placed"
+    left = f"{orphans} orphan{'s' * (orphans > 1)} still serving" if orphans else ""
+    return ", ".join(part for part in (", ".join(told) or "nowhere placed", left) if part)
 
 
 _WORDS = {life: life.value.lower() for life in Lifecycle} | {Lifecycle.WRONG_MODEL: "wrong model"}

@@ -12,13 +12,21 @@ from .badges import across, badges
 from .classify import Aim, lacks_proof, said
 from .draft import Draft
 from .facts import Gate
-from .history import Behind, History
-from .keys import Key
+from .history import Behind, History, Reboot
 from .placement import Found, Places
-from .reboot import told
-from .records import HostView, Kind, LitellmSignal, Record, Signal, SignalKind, SourceView
+from .reboot import is_back, told
+from .records import (
+    HostView,
+    Kind,
+    Lifecycle,
+    LitellmSignal,
+    Record,
+    Signal,
+    SignalKind,
+    SourceView,
+)
 from .scene import Scene
-from .snapshots import BoxFetches, Reading, Snapshots, SourceState
+from .snapshots import BoxFetches, BoxStatus, Instance, Reading, Snapshots, SourceState
 from .waiting import write_trouble
 
 _RESTARTING = (Gate.REBOOTING, Gate.RESTARTING)
@@ -113,15 +121,15 @@ def host_views(
     records: Iterable[Record],
 ) -> tuple[HostView, ...]:
     """Return one view per intended host, and one per instance that no host names."""
-    keys: dict[str, list[Key]] = defaultdict(list)
+    served: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         if record.host:
-            keys[record.host].append(record.key)
+            served[record.host].append(record)
     named = [
-        _host(name, places.of(name).found, known, scene, keys[name])
+        _host(name, places.of(name).found, known, scene, served[name])
         for name in scene.intended.hosts
     ]
-    spare = [_spare(found, known, keys) for found in places.spare]
+    spare = [_spare(found, known, served) for found in places.spare]
     return (*named, *spare)
 
 
@@ -130,10 +138,12 @@ def _host(
     found: Found | None,
     history: History,
     scene: Scene,
-    keys: Sequence[Key],
+    served: Sequence[Record],
 ) -> HostView:
     instance = found.instance if found else None
     known = history.hosts.get(name)
+    last_fetch = scene.protocol.hosts.get(name, _NO_FETCHES).last_handout
+    rebooting, reboot_since = _reboot(history.reboots.get(name), last_fetch, instance, served)
     return HostView(
         name=name,
         provider=known.provider if known else "",
@@ -143,13 +153,30 @@ def _host(
         unlisted=known.unlisted if known else False,
         unlisted_passes=known.missed if known else 0,
         placed_by=scene.placed.get(name, ""),
-        last_fetch=scene.protocol.hosts.get(name, _NO_FETCHES).last_handout,
+        last_fetch=last_fetch,
         price_per_hour=instance.price_per_hour if instance else None,
         gpu=f"{instance.gpu_count} × {instance.gpu_name}" if instance and instance.gpu_name else "",
-        keys=tuple(keys),
+        keys=tuple(record.key for record in served),
         idle_since=_idle_since(found, history) if found else None,
-        rebooting=told(history.reboots[name]) if name in history.reboots else "",
+        rebooting=rebooting,
+        reboot_since=reboot_since,
     )
+
+
+def _reboot(
+    known: Reboot | None,
+    fetched: float | None,
+    instance: Instance | None,
+    served: Sequence[Record],
+) -> tuple[str, float | None]:
+    """Return how a reboot stands, and since when the provider is at it."""
+    if known is None:
+        return "", None
+    healthy = bool(served) and all(one.lifecycle is Lifecycle.HEALTHY for one in served)
+    since = max(one.since for one in served) if healthy else None
+    up = instance is not None and instance.status is BoxStatus.UP
+    back = is_back(known, fetched, up=up, healthy_since=since)
+    return told(known, back=back), None if back or known.refused else known.sent
 
 
 def _idle_since(found: Found, history: History) -> float | None:
@@ -157,7 +184,7 @@ def _idle_since(found: Found, history: History) -> float | None:
     return idle.since if idle else None
 
 
-def _spare(found: Found, history: History, keys: Mapping[str, Sequence[Key]]) -> HostView:
+def _spare(found: Found, history: History, served: Mapping[str, Sequence[Record]]) -> HostView:
     instance = found.instance
     names = instance.called
     return HostView(
@@ -168,7 +195,7 @@ def _spare(found: Found, history: History, keys: Mapping[str, Sequence[Key]]) ->
         intended=False,
         price_per_hour=instance.price_per_hour,
         gpu=f"{instance.gpu_count} × {instance.gpu_name}" if instance.gpu_name else "",
-        keys=tuple(key for name in names for key in keys.get(name, ())),
+        keys=tuple(record.key for name in names for record in served.get(name, ())),
         idle_since=_idle_since(found, history),
     )
 

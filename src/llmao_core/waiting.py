@@ -37,8 +37,10 @@ def held(drafts: Sequence[Draft], scene: Scene) -> Iterator[AttentionItem]:
     if reached:
         yield item(
             ItemKind.CANNOT_REACH,
-            f"llmao cannot reach {_count(reached, 'server')} that LiteLLM reaches: the routes "
-            "stay. Check the network between llmao and the boxes.",
+            f"llmao cannot reach {counted(len(reached), 'server')} that LiteLLM reaches: callers "
+            "are served, and the routes stay.",
+            remedy="Check the network between llmao and the boxes, a firewall first. Release only "
+            "what you know is dead.",
             evidence=_names(reached),
             button="run",
         )
@@ -46,16 +48,20 @@ def held(drafts: Sequence[Draft], scene: Scene) -> Iterator[AttentionItem]:
     if waiting:
         yield item(
             ItemKind.WITNESS_MISSING,
-            f"Nothing else can say whether {_count(waiting, 'server')} failed or llmao lost its "
-            "own network: the routes stay until somebody releases them.",
+            f"Nothing else can say whether {counted(len(waiting), 'server')} failed or llmao lost "
+            "its own network: the routes stay, and callers of a dead one get errors.",
+            remedy="See in the providers' consoles whether they run. If they do not, release them; "
+            "if they do, mend llmao's network.",
             evidence=_names(waiting),
             button="run",
         )
     if braked := by_hold.get(Hold.BRAKE):
         yield item(
             ItemKind.BRAKE_ON,
-            f"The brake holds {_count(braked, 'removal')}: too large a part of the fleet at once. "
-            "Release it if this is meant.",
+            f"The brake holds {counted(len(braked), 'removal')}: too large a part of the fleet at "
+            "once. Routes stay; callers of a server that is gone get errors.",
+            remedy="Read in the evidence what is to go, and find out what happened to it. Release "
+            "the brake if it is meant.",
             evidence=_names(braked),
             button="release",
         )
@@ -77,17 +83,20 @@ def _not_kept(draft: Draft) -> AttentionItem:
     if draft.row is not None and not draft.row.live:
         return item(
             ItemKind.NOT_LIVE,
-            f"LiteLLM saved {draft.entry.key} and does not serve it: look in LiteLLM's log for "
-            "why it cannot load the deployment.",
+            f"LiteLLM saved {draft.entry.key} and does not serve it: callers do not get it.",
             str(draft.entry.key),
             key=draft.entry.key,
+            remedy=f"Look in LiteLLM's log for why it cannot load {draft.entry.key.model}, often "
+            "`litellm_params` of the model in `models.yaml`.",
         )
     return item(
         ItemKind.NOT_KEPT,
         f"LiteLLM does not keep {fields} of {draft.entry.key}: it was written twice and read "
-        "back different. llmao has stopped; correct models.yaml or LiteLLM.",
+        "back different. Callers get it as LiteLLM has it; llmao has stopped trying.",
         str(draft.entry.key),
         key=draft.entry.key,
+        remedy=f"Correct {fields} of {draft.entry.key.model} in `models.yaml`, or find out what "
+        "changes it in LiteLLM.",
     )
 
 
@@ -100,16 +109,21 @@ def needing_people(drafts: Iterable[Draft]) -> Iterator[AttentionItem]:
         if action.policy == "needs_human" and action.hold is Hold.NOT_HELD:
             yield item(
                 ItemKind.NEEDS_HUMAN,
-                f"{_verb(action)} waits for you: {action.reason}",
+                f"{_verb(action)} waits for you, as the policy says: {action.reason}",
                 f"{action.kind.value}:{action.key}",
                 key=action.key,
                 evidence=action.evidence,
                 button="run",
                 action=action.kind,
+                remedy=_GAINS.get(action.kind, "Press the button if you agree, or leave it."),
             )
 
 
-_VERBS = {
+_GAINS = {
+    ActionKind.ADD_LITELLM: "Press the button: callers get it from then on.",
+    ActionKind.DELETE_LITELLM: "Press the button if you agree: callers are then sent elsewhere.",
+}
+VERBS = {
     ActionKind.ADD_LITELLM: "Adding",
     ActionKind.UPDATE_LITELLM: "Updating",
     ActionKind.REPLACE_LITELLM: "Replacing",
@@ -121,11 +135,12 @@ _VERBS = {
 
 
 def _verb(action: Action) -> str:
-    return f"{_VERBS[action.kind]} {action.key}"
+    return f"{VERBS[action.kind]} {action.key}"
 
 
-def _count(drafts: Sequence[Draft], noun: str) -> str:
-    return f"{len(drafts)} {noun}" if len(drafts) == 1 else f"{len(drafts)} {noun}s"
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun, in the plural where it is one."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _names(drafts: Sequence[Draft]) -> tuple[str, ...]:
@@ -139,8 +154,24 @@ def failing_writes(scene: Scene) -> Iterator[AttentionItem]:
     failing = [one for one in scene.writes.values() if one.failures and one.outcome]
     for write in sorted(failing, key=lambda one: str(one.key)):
         yield item(
-            ItemKind.WRITE_FAILED, write_trouble(write, scene.now), str(write.key), key=write.key
+            ItemKind.WRITE_FAILED,
+            f"{write_trouble(write, scene.now)} {_MEANS.get(write.kind, _STAYS)}",
+            str(write.key),
+            key=write.key,
+            remedy=_BY_HAND if write.kind is ActionKind.REBOOT_BOX else _OF_LITELLM,
         )
+
+
+_STAYS = "Until then callers get it as it was."
+_MEANS = {
+    ActionKind.ADD_LITELLM: "Until then callers do not get it.",
+    ActionKind.DELETE_LITELLM: "Until then LiteLLM sends callers there.",
+    ActionKind.REBOOT_BOX: "The box is as it was.",
+}
+_OF_LITELLM = (
+    "Wait for the next try. If the count grows, look in LiteLLM's log for what it refused."
+)
+_BY_HAND = "Reboot it in the provider's console, or press Reboot again."
 
 
 def _did_not(write: Write) -> bool:
@@ -155,4 +186,4 @@ def write_trouble(write: Write, now: float) -> str:
     again = write.kind is not ActionKind.REBOOT_BOX or _did_not(write)
     if again and write.next_try is not None and write.next_try > now:
         wait = f"; next try in {write.next_try - now:.0f} s"
-    return f"{_VERBS[write.kind]} {write.key} failed {times}: {said}{wait}."
+    return f"{VERBS[write.kind]} {write.key} failed {times}: {said}{wait}."

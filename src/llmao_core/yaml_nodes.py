@@ -27,7 +27,7 @@ _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fals
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-_QUOTED = re.compile(r"'[^'<]{2,}'|\"[^\"<]{2,}\"")
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
 @frozen
@@ -90,7 +90,7 @@ def _syntax(error: yaml.YAMLError, content: bytes) -> Finding:
     remedy = "Look at this line and the one before it: colons, quotes, brackets, indentation."
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is not None:
-        said = _QUOTED.sub("…", str(getattr(error, "problem", "") or "it cannot be followed"))
+        said = _QUOTED.sub(_unsaid, str(getattr(error, "problem", "") or "it cannot be followed"))
         return Finding(
             (), f"This is not YAML: {said}.", remedy, at=(mark.line + 1, mark.column + 1)
         )
@@ -98,6 +98,12 @@ def _syntax(error: yaml.YAMLError, content: bytes) -> Finding:
         what = "A character here cannot stand in YAML."
         return Finding((), what, "Remove it.", at=_spot(content, position))
     return Finding((), "This is not YAML.", remedy)
+
+
+def _unsaid(quoted: re.Match[str]) -> str:
+    """Return what a message quotes if it is a sign or a token, like ',' or '<scalar>'."""
+    inside = quoted[1] or quoted[2] or ""
+    return quoted[0] if len(inside) < 2 or inside.startswith("<") else "…"
 
 
 class _Tree:

@@ -35,6 +35,7 @@ _STATUSES = {
     Life.LOST: "ERROR",
     Life.DESTROYED: "TERMINATED",
 }
+_BILLED = ("PROVISIONING", "STARTING", "RUNNING")
 _MINUTE_S = 60.0
 
 
@@ -218,7 +219,7 @@ class FakeRunPod(FakeProvider):
             "gpu": {"id": f"NVIDIA GeForce {box.gpu_name}", "count": box.gpu_count},
             "cloud": "SECURE",
             "dataCenterId": "EU-RO-1",
-            "cost": box.price_per_hour if running else 0.0,
+            "cost": box.price_per_hour if _STATUSES[box.life] in _BILLED else 0.0,
             "ssh": {"proxy": None, "direct": None},
             "runtime": {"uptime": 7312, "ports": _runtime(box, ports, proxied)}
             if running

@@ -174,7 +174,7 @@ def _instance(pod: object, how: Reading) -> tuple[Instance, object]:
         gpu_name=gpu_name,
         gpu_count=gpus or 0,
         disk_gb=number(pod.get("disk")),
-        price_per_hour=number(pod.get("cost")),
+        price_per_hour=_price(pod.get("cost"), status),
         started_at=epoch(pod.get("startedAt")),
         location=text(pod.get("dataCenterId")),
     ), pod.get("name")
@@ -191,6 +191,12 @@ def _gpu(value: object) -> tuple[int | None, str]:
         return None, ""
     known = number(value.get("count")) is not None
     return count(value.get("count")) if known else None, text(value.get("id"))
+
+
+def _price(value: object, status: BoxStatus) -> float | None:
+    """Return what a pod costs now; 0 is true of one that ended, and not told yet of one to come."""
+    price = number(value)
+    return None if not price and status is BoxStatus.STARTING else price
 
 
 # ---- ports

@@ -31,7 +31,7 @@ from .box_files import box_files
 from .desk import Clock, Desk, Office, Records
 from .metrics import metrics
 from .pages.admin import AdminPages, admin_page
-from .pages.boxes import box_page
+from .pages.box import BoxPages, box_page
 from .pages.boxes_page import BoxesPages, boxes_page
 from .pages.deeds import deed_routes
 from .pages.deployment import DeploymentPages, deployment_page
@@ -147,11 +147,12 @@ def _offices(
     """Return the handlers of what only admins see and do."""
     fleet = config.fleet.name
     boxes = BoxesPages(desk, office, clock, renderer, fleet)
+    box = BoxPages(desk, office, clock, renderer, fleet)
     admin = AdminPages(desk, office, renderer, fleet)
-    live.sources |= {**boxes.sources(), **admin.sources()}
+    live.sources |= {**boxes.sources(), **box.sources(), **admin.sources()}
     return [
         boxes_page(boxes, live, renderer),
-        box_page(desk, office, clock, renderer, fleet),
+        box_page(box, live, renderer),
         admin_page(admin, live, renderer),
         log_page(office, renderer, fleet),
         *deed_routes(office, config.server.public_url),

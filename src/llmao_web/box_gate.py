@@ -14,7 +14,7 @@ from llmao_core.box_config import BoxAnswer
 from llmao_core.config import ServerConfig
 from llmao_core.errors import LlmaoError
 from llmao_core.intended import Intended
-from llmao_core.keys import is_address
+from llmao_core.keys import is_address, is_host
 from llmao_core.protocol import Unknown, WrongKey
 from llmao_core.secret import Secret
 
@@ -89,6 +89,14 @@ def _unknown(host: str) -> RefusalError:
     return RefusalError(404, "unknown_host", message)
 
 
+def _no_host(said: str) -> RefusalError:
+    message = (
+        f"X-LLMAO-Host {said!r} can name no host: set LLMAO_HOST on the box to its address, "
+        "contract label or pod id."
+    )
+    return RefusalError(400, "bad_host", message)
+
+
 @frozen
 class Asked:
     """One request, as far as it matters.
@@ -160,7 +168,7 @@ class Gate:
         if answer is None:
             if host:
                 self.desk.note(Unknown(host))
-            raise _unknown(host)
+            raise _unknown(host) if is_host(host) or not host else _no_host(host)
         if answer.keyless:
             raise _no_salt()
         return answer
@@ -225,7 +233,7 @@ def _came_in_clear(asked: Asked) -> bool:
 
 
 def _from_header(given: Sequence[bytes]) -> str:
-    """Return the looked-up spelling of X-LLMAO-Host; one that can be no host is just unknown."""
+    """Return the looked-up spelling of X-LLMAO-Host, which may be one that no host can have."""
     text = given[0].decode("latin-1")
     if len(given) > 1:
         raise _bad_host("is given twice")

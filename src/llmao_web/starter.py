@@ -1,4 +1,4 @@
-"""The pair of files a new installation begins with.
+"""The files a new installation begins with: a pair of configuration, and what git is to ignore.
 
 Rule of this file: secrets are made here and shown nowhere; a file that exists is never touched.
 """
@@ -75,6 +75,24 @@ models:
   #   provider: openrouter
   #   litellm_params: {model: openrouter/anthropic/claude-x}
 """
+
+
+GITIGNORE = """\
+# Secrets, and what llmao keeps. models.yaml holds no secret.
+/config.yaml
+/llmao.db*
+/journal/
+"""
+
+
+def write_gitignore(folder: Path) -> bool:
+    """Write a .gitignore that leaves the secrets out; tell whether, one that is there stays."""
+    try:
+        with (folder / ".gitignore").open("x", encoding="utf-8") as file:
+            file.write(GITIGNORE)
+    except OSError:
+        return False
+    return True
 
 
 def write(folder: Path) -> tuple[Path, Path]:

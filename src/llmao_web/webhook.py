@@ -75,6 +75,7 @@ def _notice(notice: Notice) -> Mapping[str, Any]:
         "kind": notice.kind.value,
         "state": "open" if notice.opened else "closed",
         "sentence": notice.sentence,
+        "remedy": notice.remedy,
         "host": notice.host,
         "since": notice.since,
         "at": notice.at,
@@ -98,7 +99,8 @@ def as_slack(message: Message) -> Mapping[str, Any]:
 def _line(notice: Notice) -> str:
     mark = ":red_circle:" if notice.opened else ":large_green_circle: Over:"
     often = f" ({notice.times} times)" if notice.times > 1 else ""
-    return f"{mark} {_escaped(notice.sentence)}{often}"
+    remedy = f" *What to do:* {_escaped(notice.remedy)}" if notice.remedy else ""
+    return f"{mark} {_escaped(notice.sentence)}{often}{remedy}"
 
 
 def _escaped(text: str) -> str:

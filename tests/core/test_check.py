@@ -36,7 +36,9 @@ ROW = HostRow("m", 8001, "m")
 GOOD = Config(
     litellm=LitellmConfig(master_key=Secret("k")),
     fleet=FleetConfig(
-        key=(Secret("k"),), vllm_api_salt=(Secret("s"),), hosts=(Host("box-1", (ROW,)),)
+        key=(Secret("key-" * 8),),
+        vllm_api_salt=(Secret("salt" * 8),),
+        hosts=(Host("box-1", (ROW,)),),
     ),
     gpu_providers=(GpuProvider("vast", Secret("k")),),
     commercial=(CommercialProvider("router", "https://router.example/v1", Secret("k")),),
@@ -197,6 +199,9 @@ def test_what_cannot_stand(path: str, config: Config) -> None:
     [
         ("fleet.hosts.a[0]", _rows(evolve(ROW, public_port=41000))),
         ("fleet.key", _fleet(key=())),
+        ("fleet.key", _fleet(key=(Secret("change-me"),))),
+        ("fleet.key", _fleet(key=(Secret("key-" * 8), Secret("your_fleet_key_please")))),
+        ("fleet.vllm_api_salt", _fleet(vllm_api_salt=(Secret("a" * 15),))),
         ("fleet.vllm_api_salt", _fleet(vllm_api_salt=(), hosts=())),
         (
             "fleet.legacy_servers",
@@ -225,7 +230,7 @@ def test_what_is_worth_a_warning(path: str, config: Config) -> None:
         _fleet(
             legacy_servers=frozenset({("a", 9000)}),
             selfhost_api_key=Secret("k"),
-            vllm_api_salt=(Secret("s"),),
+            vllm_api_salt=(Secret("salt" * 8),),
             hosts=(Host("a", (HostRow("m", 9000, "m"), HostRow("m", 8001, "n"))),),
         ),
         _rows(evolve(ROW, recipe="fp8")),
@@ -417,12 +422,14 @@ def _fleet_of(*names: str) -> Config:
         (("a", "b", "c", "d"), "abcdef", "ef"),
         (("a", "b", "c", "d"), "abcdef", "efgh"),
         (("a", "b", "c"), "abc", ""),
-        ((), "ab", ""),
+        (("a", "b"), "ab", ""),
+        (("a",), "a", ""),
+        ((), "a", "b"),  # replaced: who empties a fleet by mistake names no other host
         ((), "", "abc"),
     ],
 )
 def test_dropping_most_hosts_is_named(dropped: tuple[str, ...], old: str, new: str) -> None:
-    """At three or more and over half, a person is shown the names; below that nobody is asked."""
+    """Three or more and over half, or the last ones: a person is shown the names."""
     assert dropped == dropped_hosts(_fleet_of(*old), _fleet_of(*new), BrakeConfig())
 
 

@@ -21,7 +21,7 @@ HASH = "$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaGhh
 KEY = "k" * 32
 BASE = """
 litellm: {master_key: k}
-fleet: {key: k, vllm_api_salt: s}
+fleet: {key: a-key-of-a-test-fleet-1, vllm_api_salt: a-salt-of-a-test-fleet-1}
 server: {host: 0.0.0.0, public_url: "https://llm.example.org"}
 """
 PASSWORD = f'auth: {{mode: password, admins: [{{name: alice, hash: "{HASH}"}}]}}'

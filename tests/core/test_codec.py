@@ -438,3 +438,18 @@ def test_one_wrong_value_does_not_blame_what_rests_on_it() -> None:
         "fleet.listen_ports",
         "models[0].model_info.vllm.model",
     ] == [each.path for each in _problems(config, models)]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("a: [b, c\nd: e\n", "did not find expected ',' or ']'"),
+        ("a: !s3cret!x y\n", "found undefined tag handle"),
+        ("a: 's3cret", "found unexpected end of stream"),
+    ],
+)
+def test_what_yaml_expected_is_said_and_what_stands_there_is_not(text: str, what: str) -> None:
+    """A sign is no secret; a word of the file may be one."""
+    problem = _only(text)
+    assert f"This is not YAML: {what}." == problem.what
+    assert "s3cret" not in str(problem)

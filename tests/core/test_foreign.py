@@ -28,7 +28,7 @@ def test_the_item_names_the_row_and_the_write() -> None:
     [sentence] = sentences(vanish(THEIRS, wrote_s=6))
 
     assert "their-1 (small)" in sentence
-    assert "add_litellm of 203.0.113.10:8001 small" in sentence
+    assert "adding 203.0.113.10:8001 small" in sentence
 
 
 def test_a_write_of_long_ago_is_not_blamed() -> None:

@@ -31,9 +31,10 @@ def test_the_money_of_whole_hours_is_named() -> None:
     it.now += 9000
     it.look()
 
-    expected = "203.0.113.10 has served nothing for 2 h and costs 0.45 $/h: 0.90 $ so far. "
+    expected = "203.0.113.10 has served nothing for 2 h and costs $0.45/h: $0.90 so far."
     found = item(it, ItemKind.SERVES_NOTHING)
-    assert expected + "Make it serve, or end its rental." == found.sentence
+    assert expected == found.sentence
+    assert found.remedy.endswith("or end its rental at vast (instance 4711).")
     assert "203.0.113.10" == found.host
     assert ("vast instance 4711", "203.0.113.10:8001 small: Awaiting, not in LiteLLM") == (
         found.evidence
@@ -51,10 +52,10 @@ def test_an_unknown_price_is_not_nothing() -> None:
 
 
 def test_a_small_price_is_not_rounded_away() -> None:
-    """A tenth of a dollar and less is shown with three digits."""
+    """Below a tenth of a dollar a third digit is shown."""
     it = walk({"at": 0, "listings": {"vast": {"4711": {**BOX, "price": 0.045}}}}, hosts={})
 
-    assert "costs 0.045 $/h." in item(it, ItemKind.UNNAMED_BOX).sentence
+    assert "costs $0.045/h." in item(it, ItemKind.UNNAMED_BOX).sentence
 
 
 def test_serving_ends_it() -> None:
@@ -112,8 +113,28 @@ def test_a_restart_of_the_listing_says_nothing() -> None:
 
 
 def test_a_retired_label_covers_the_instance() -> None:
-    """An instance that no host names any more and whose label is retired gives no item."""
+    """One that no host names any more is the retired box, with what it costs, until it is gone."""
     box = {**BOX, "label": "C.4711"}
     it = walk({"at": 0, "listings": {"vast": {"4711": box}}}, hosts={}, retired=["c.4711"])
+    it.now += 9000
+    it.look()
 
+    found = item(it, ItemKind.RETIRED_AND_BILLED)
+    assert "c.4711 is retired and still rented at $0.45/h, $0.90 so far. It serves nobody." == (
+        found.sentence
+    )
+    assert found.remedy.startswith("End its rental at vast (instance 4711)")
+    assert "c.4711" == found.host
+
+    it.step(9060, listings={"vast": {}})
     assert () == it.view.items
+
+
+def test_a_retired_box_that_costs_nothing_is_no_item() -> None:
+    """One that ended and is listed at no price, or at 0, is not paid for."""
+    for price in ({}, {"price": 0}):
+        box = {"address": BOX["address"], "status": "down", "says": "exited", **price}
+        it = walk(
+            {"at": 0, "listings": {"vast": {"4711": box}}}, hosts={}, retired=["203.0.113.10"]
+        )
+        assert () == it.view.items

@@ -13,6 +13,7 @@ from llmao_core.draft import row_body
 from llmao_core.errors import Garbled
 from llmao_core.history import History
 from llmao_core.intended import Intended, build
+from llmao_core.item_kinds import ItemKind
 from llmao_core.keys import normalise_base
 from llmao_core.plan import Plan, Policy
 from llmao_core.reconcile import reconcile
@@ -21,7 +22,7 @@ from llmao_core.secret import Secret
 from llmao_core.snapshots import Deployments, Health, Listing, Reading, Row, Snapshot, Snapshots
 from llmao_core.testing import answers
 from llmao_core.testing.situation import Server
-from llmao_core.verdicts import Badge, ItemKind
+from llmao_core.verdicts import Badge
 from llmao_vast import plugin
 from llmao_vast.fake import FakeVast
 

@@ -112,7 +112,7 @@ def test_a_refusal_ends_it() -> None:
     assert 1 == len(it.orders)
     assert {f"{BOX}:8001 small"} == {str(one.key) for one in it.view.records if one.row}
     [item] = [one for one in it.view.items if one.kind.value == "write_failed"]
-    assert "Rebooting 203.0.113.10 (box) failed once: no." == item.sentence
+    assert "Rebooting 203.0.113.10 (box) failed once: no. The box is as it was." == item.sentence
     assert "The provider refused the reboot that admin asked for." == host(it).rebooting
 
 
@@ -187,3 +187,34 @@ def test_a_reboot_is_no_flapping() -> None:
     it.step(180, fetches=[BOX], servers=SERVES)
 
     assert [()] == [one.removals for one in it.history.keys.values()]
+
+
+def test_it_is_rebooting_from_the_order_until_it_fetches_again() -> None:
+    """Neither while its requests end nor once it was seen again; the sentence moves along."""
+    it = told()
+    press(it)
+    it.step(12)
+    assert host(it).reboot_since is None
+    assert "admin asked for a reboot" in host(it).rebooting
+
+    it.step(120, servers={f"{BOX}:40001": "closed"})
+    assert it.orders
+    assert it.now - 108 < (host(it).reboot_since or 0) < it.now
+    assert "The provider reboots it, as admin asked." == host(it).rebooting
+
+    it.step(180, fetches=[BOX])
+    assert host(it).reboot_since is None
+    assert "It is back from the reboot that admin asked for." == host(it).rebooting
+
+
+def test_a_box_that_never_fetches_is_back_when_all_of_it_serves_again() -> None:
+    """Healthy from before the order says nothing: it may not have gone down yet."""
+    it = told()
+    press(it)
+    it.step(108)
+    assert it.orders
+    assert host(it).reboot_since is not None
+
+    it.step(180, servers={f"{BOX}:40001": "closed"})
+    it.step(260, servers=SERVES)
+    assert host(it).reboot_since is None

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from llmao_core.records import AttentionItem
+from llmao_core.records import AttentionItem, ItemKind
 from llmao_core.testing.walk import Walk
 
 ADDRESS = "203.0.113.77"
@@ -23,7 +23,7 @@ def test_a_known_box_is_told_by_both_names() -> None:
     item = asking({"c.4711": {8001: "small"}}, boxes)
 
     assert "which has that box as c.4711" in item.sentence
-    assert item.sentence.endswith("name the host 203.0.113.77 with `was: [c.4711]`.")
+    assert item.remedy.endswith("with `was: [c.4711]`.")
     assert "" == item.button
     assert ("asked 1 times", "vast instance 4711") == item.evidence
 
@@ -34,7 +34,7 @@ def test_a_box_nobody_knows_is_told_by_both_names() -> None:
 
     assert item.sentence.startswith("203.0.113.77 (c.4711) asks for a configuration")
     assert "approve" == item.button
-    assert ("asked 1 times", "vast instance 4711, 0.45 $/h") == item.evidence
+    assert ("asked 1 times", "vast instance 4711, $0.45/h") == item.evidence
 
 
 def test_a_shared_address_names_every_host_there() -> None:
@@ -48,9 +48,27 @@ def test_a_shared_address_names_every_host_there() -> None:
     assert "c.4711 or c.4712" in item.sentence
 
 
+def test_who_was_approved_since_is_not_unknown() -> None:
+    """Though its box has not asked again yet."""
+    it = Walk()
+    it.step(0, fleet={"hosts": {}}, unknown=[ADDRESS])
+    assert [ItemKind.UNKNOWN_HOST] == [one.kind for one in it.view.items]
+    it.step(6, fleet={"hosts": {ADDRESS: {8001: "small"}}})
+    assert ItemKind.UNKNOWN_HOST not in [one.kind for one in it.view.items]
+
+
 def test_a_name_no_listing_has_stands_alone() -> None:
     """Of a box that no listing names nothing more is known."""
     item = asking({}, {}, "box-7")
 
     assert item.sentence.startswith("box-7 asks for a configuration")
     assert ("asked 1 times",) == item.evidence
+
+
+def test_a_name_no_host_can_have_is_not_to_be_added() -> None:
+    """`llmao check` would refuse it; what is wrong is what the box calls itself."""
+    item = asking({}, {}, "my box!")
+
+    assert "calls itself 'my box!', which can name no host: set LLMAO_HOST" in item.sentence
+    assert "fleet.hosts" not in item.sentence
+    assert "" == item.button

@@ -179,3 +179,15 @@ async def test_nothing_but_loopback_is_dialled(proxy: FakeLiteLLM) -> None:
     row_id = proxy.plant("qwen3", {**PARAMS, "api_base": "http://203.0.113.7:8001/v1"})
     async with httpx.AsyncClient(transport=httpx.MockTransport(nobody)) as http:
         assert "Cannot connect" in await Dialler(http).check(proxy.truth()[row_id])
+
+
+async def test_a_lost_answer_breaks_the_connection_and_is_no_fault_of_the_fake(
+    proxy: FakeLiteLLM, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Half an answer arrives, the next request is answered, and nothing is logged as an error."""
+    async with proxy.serve() as url, httpx.AsyncClient(base_url=url, headers=ADMIN) as api:
+        proxy.switches.lose_answers = 1
+        with pytest.raises(httpx.RemoteProtocolError, match="without sending complete"):
+            await api.post("/model/new", json={"model_name": "m", "litellm_params": PARAMS})
+        assert 200 == (await api.get("/model/info")).status_code
+    assert [] == [each for each in caplog.records if each.levelname == "ERROR"]

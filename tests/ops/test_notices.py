@@ -34,7 +34,8 @@ def test_an_item_is_told_once_however_long_it_stands() -> None:
     """An hour of the same trouble is one notice."""
     looks = Looks()
     looks.see(DOWN, for_s=3600)
-    expected = Notice("down:a", ItemKind.DOWN, True, "a is down.", 3.0, SETTLE_S, "a", 1)
+    remedy = ItemKind.DOWN.remedy
+    expected = Notice("down:a", ItemKind.DOWN, True, "a is down.", 3.0, SETTLE_S, "a", 1, remedy)
     assert [expected] == looks.told
 
 
@@ -43,7 +44,8 @@ def test_what_is_over_is_told_in_its_last_words() -> None:
     looks = Looks()
     looks.see(DOWN, BRAKE)
     over = looks.see(BRAKE)
-    assert [("down:a", False, "a is down.")] == [(n.id, n.opened, n.sentence) for n in over]
+    told = [(n.id, n.opened, n.sentence, n.remedy) for n in over]
+    assert [("down:a", False, "a is down.", "")] == told
 
 
 def test_what_is_over_at_once_is_not_told() -> None:

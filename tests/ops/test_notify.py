@@ -31,7 +31,7 @@ from llmao_web.webhook import JSON, SLACK, as_json, as_slack
 PATH = "/services/T0/a-path-that-is-a-secret"
 DOWN = AttentionItem("down:a", ItemKind.DOWN, "a is down.", ("evidence",), since=3.0, host="a")
 BRAKE = AttentionItem("brake_on", ItemKind.BRAKE_ON, "The brake holds 4 removals.")
-NOTICE = Notice("down:a", ItemKind.DOWN, True, "a is down.", 3.0, 9.0, "a")
+NOTICE = Notice("down:a", ItemKind.DOWN, True, "a is down.", 3.0, 9.0, "a", remedy="Look at it.")
 
 
 # ---- the notifier, on a clock by hand
@@ -293,6 +293,7 @@ async def test_json_is_posted(host: PluginHost) -> None:
                 "kind": "down",
                 "state": "open",
                 "sentence": "a is down.",
+                "remedy": "Look at it.",
                 "host": "a",
                 "since": 3.0,
                 "at": 9.0,
@@ -307,13 +308,14 @@ async def test_slack_is_posted(host: PluginHost) -> None:
     receiver = Receiver()
     async with receiver.serve() as url:
         await deliver(host, url + PATH, "slack")
-    text = "*llmao main*\n:red_circle: a is down.\n<https://llmao.example|Open llmao>"
+    line = ":red_circle: a is down. *What to do:* Look at it."
+    text = f"*llmao main*\n{line}\n<https://llmao.example|Open llmao>"
     assert {"text": text} == receiver.got[0].json()
 
 
 def test_slack_shows_names_and_obeys_none() -> None:
     """A host that calls itself <!channel> wakes nobody."""
-    notice = evolve(NOTICE, sentence="<!channel> & co asks", opened=False, times=3)
+    notice = evolve(NOTICE, sentence="<!channel> & co asks", remedy="", opened=False, times=3)
     message = Message(Secret("https://x"), "a>b", "", (notice,), lost=2)
     lines = as_slack(message)["text"].split("\n")
     assert [

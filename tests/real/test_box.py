@@ -28,6 +28,7 @@ from tests.real.lab.process import Kept, environment, free_port, run_folder
 
 from llmao_core.bearer import derive
 from llmao_core.secret import Secret
+from llmao_core.verdicts import Badge
 from llmao_litellm.fake import MASTER_KEY, FakeLiteLLM
 from llmao_web.shell.clock import SystemClock
 
@@ -154,7 +155,7 @@ class Scene:
         return len(re.findall(r'class="pill [^"]*">Healthy<', self.page()))
 
     def behind(self) -> bool:
-        return "<summary>revision_behind</summary>" in self.page()
+        return f"<summary>{Badge.REVISION_BEHIND.label}</summary>" in self.page()
 
     def routed(self) -> list[str]:
         return sorted(row.model_name for row in self.fake.db.values())
@@ -277,7 +278,7 @@ def test_the_bearer_is_required_on_every_path(scene: Scene) -> None:
             assert 401 != ask(scene, name, method, path, scene.names.bearer(name)), path
     alpha, beta = scene.names.ports
     assert 401 == ask(scene, alpha, "GET", "/v1/models", scene.names.bearer(beta))
-    assert "<summary>open_paths</summary>" not in scene.page()
+    assert f"<summary>{Badge.OPEN_PATHS.label}</summary>" not in scene.page()
 
 
 def test_no_secret_is_in_arguments_logs_or_readable_files(scene: Scene) -> None:

@@ -141,6 +141,22 @@ def test_figures_that_make_no_sense_are_unknown(value: Any) -> None:
     assert (None, None, None, 0) == (box.disk_gb, box.price_per_hour, box.started_at, box.gpu_count)
 
 
+@pytest.mark.parametrize(
+    ("status", "cost", "price"),
+    [
+        ("STARTING", 2.99, 2.99),
+        ("STARTING", 0.0, None),
+        ("PROVISIONING", None, None),
+        ("EXITED", 0.0, 0.0),
+        ("RUNNING", 0.0, 0.0),
+    ],
+)
+def test_nothing_is_no_price_of_a_pod_that_is_to_come(
+    status: str, cost: object, price: float | None
+) -> None:
+    assert price == one(status=status, cost=cost).price_per_hour
+
+
 @pytest.mark.parametrize("at", ["soon", "9999-99-99", "0001-01-01T00:00:00+14:00", ""])
 def test_a_time_that_is_none_is_unknown(at: str) -> None:
     assert one(startedAt=at).started_at is None

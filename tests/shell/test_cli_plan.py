@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -144,7 +145,7 @@ async def test_explain_says_why(where: World) -> None:
     name = f"{BOX}:{where.vllm.port}"
     (record,) = explain.matching(looked, name)
     assert [record] == explain.matching(looked, BOX)
-    text = "\n".join(explain.lines(record, looked))
+    text = "\n".join(explain.lines(explain.as_value(record, looked)))
     assert "Healthy" in text
     assert "add_litellm" in text
     value = explain.as_value(record, looked)
@@ -166,6 +167,25 @@ def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     assert isinstance(ended.value.code, int)
     assert "Traceback" not in err
     return ended.value.code, out, err
+
+
+async def test_without_a_running_llmao_it_is_a_fresh_look_and_says_so(
+    where: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It knows no history and could contradict one; where that is written is said."""
+    (where.folder / "journal").mkdir()
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        with where.config.open("a") as file:
+            file.write(f"server: {{port: {held.getsockname()[1]}}}\n")
+        given = ("explain", BOX, "-c", str(where.config))
+        code, out, err = await asyncio.to_thread(ran, capsys, *given)
+        assert 0 == code
+        assert "Healthy" in out
+        assert err.startswith("No llmao answers: this is a fresh look, which knows no history. ")
+        assert f"--journal {where.folder / 'journal'}" in err
+        _, again, quiet = await asyncio.to_thread(ran, capsys, *given, "--fresh")
+        assert ("Healthy" in again, "No llmao answers" in quiet) == (True, False)
 
 
 def test_a_bad_configuration_is_an_error(

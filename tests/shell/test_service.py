@@ -16,6 +16,7 @@ from llmao_core.protocol import Fetch
 from llmao_core.records import ItemKind, Lifecycle
 from llmao_core.testing.fake_vllm import Mode
 from llmao_litellm.fake import Speeds
+from llmao_web.shell.archive import digest_of
 from llmao_web.shell.clock import SystemClock
 from llmao_web.shell.host import PluginHost
 from llmao_web.shell.service import Service, read_config
@@ -142,15 +143,14 @@ async def test_a_reload_that_drops_most_hosts_waits(tmp_path: Path) -> None:
             await until(where.routed)
             where.write(BOX)
             service.reload()
-            await until(lambda: service.pending_reload)
-            assert service.pending_reload is not None
-            assert set(others) == set(service.pending_reload.dropped)
+            await until(service.office.dropped)
+            assert set(others) == set(service.office.dropped())
             assert service.board.answer("127.0.0.11")
             assert "127.0.0.11" in service.board.snapshots().troubles["config"].message
-            assert service.confirm_reload()
+            await service.office.confirm_reload(digest_of(service.office.dropped()), "alice")
             assert service.board.answer("127.0.0.11") is None
             assert {} == service.board.snapshots().troubles
-            assert not service.confirm_reload()
+            assert () == service.office.dropped()
 
 
 async def test_stopping_is_clean(tmp_path: Path) -> None:

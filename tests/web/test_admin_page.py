@@ -14,10 +14,14 @@ from llmao_core.config import HostRow, Model, Recipe
 from llmao_core.errors import Problem
 from llmao_core.intended import Approval
 from llmao_core.protocol import Unknown
+from llmao_core.records import ItemKind
 from llmao_web.box_files import read_box_file
+from llmao_web.pages.admin import AdminPages
 from llmao_web.pages.hosts_lines import hosts_lines
 from llmao_web.pages.log import line
+from llmao_web.pages.render import Renderer
 from llmao_web.pages.said import said
+from llmao_web.pages.sheet import change
 from llmao_web.shell.asking import Refusal
 from llmao_web.shell.leader import Leadership
 from llmao_web.shell.ledger import Entry, EntryKind, Numbered
@@ -34,6 +38,11 @@ def _quiet() -> Iterator[None]:
 # ---- approving
 
 
+def chosen(page: str) -> list[str]:
+    """Return the models that are chosen in a form."""
+    return re.findall(r'<option value="([^"]+)" selected', page)
+
+
 async def test_an_unknown_host_waits_with_a_link_to_its_form() -> None:
     """How often and when it asked."""
     async with rig() as world:
@@ -48,12 +57,62 @@ async def test_rows_are_suggested_that_fit_the_listed_box() -> None:
     """Chosen in the form already, with what is left; nothing happens before it is sent."""
     async with rig() as world:
         page = await html(world, f"/admin?host={STRANGER}")
-        assert re.findall(r'<option value="([^"]+)" selected', page) == ["gemma"]
+        assert ["qwen"] == chosen(page)
         told = await words(world, f"/admin?host={STRANGER}")
         assert "1 × RTX 4090 with 24 GB, 100 GB of disk" in told
         assert "fits" in told
-        assert "Left then: 4.1 GB of GPU memory, 40 GB of disk" in told
+        assert "By its recipe it needs 9.0 GB of GPU memory." in told
+        assert "Left then: 13.1 GB of GPU memory, 80 GB of disk" in told
         assert [] == world.kinds()
+
+
+async def test_what_has_no_server_yet_is_suggested_first() -> None:
+    """One on its way counts, so boxes approved one after the other get different models."""
+    async with rig(config(fleet=evolve(config().fleet, hosts=()))) as world:
+        path = f"/admin?host={STRANGER}"
+        assert ["gemma"] == chosen(await html(world, path))
+        await world.service.office.approve("c.9001", (HostRow("gemma", 8001, "gemma"),), "alice")
+        await world.clock.advance(1)
+        assert ["qwen"] == chosen(await html(world, path))
+
+
+async def test_a_listing_without_memory_is_said_to_be_one() -> None:
+    """What it means for the choice, and what the chosen models need by their recipes."""
+    async with rig() as world:
+        bare = instance(STRANGER, gpu_memory_gb=None, disk_gb=None)
+        await relisted(world, instance(BOX), bare)
+        path = f"/admin?host={STRANGER}"
+        told = await words(world, path)
+        assert "1 × RTX 4090, memory not listed, disk not listed" in told
+        assert "vast does not list how much memory a card has" in told
+        assert [] == chosen(await html(world, path))
+        told = await words(world, f"{path}&model=qwen&port=8001&name=")
+        assert "not known whether it fits" in told
+        assert "By its recipe it needs 9.0 GB of GPU memory." in told
+        assert "memory unknown" not in told
+
+
+async def test_an_open_form_goes_once_somebody_approved_the_host() -> None:
+    """Two admins look at the same box; the second must not approve it again unawares."""
+    async with rig() as world:
+        world.service.board.note(Unknown(STRANGER))
+        await world.clock.advance(1)
+        board, office = world.service.board, world.service.office
+        pages = AdminPages(board, office, Renderer("main", world.clock), "main")
+        source = pages.sources()["admin"].sheet
+        before = await source(f"choosing:{STRANGER}")
+        other = await source("choosing:c.9001")
+        await office.approve(STRANGER, (HostRow("qwen", 8001, "qwen"),), "alice")
+        await world.clock.advance(1)
+        assert change(before, await source(f"choosing:{STRANGER}")) is None
+        assert change(other, await source("choosing:c.9001")) is not None
+        told = await words(world, f"/admin?host={STRANGER}")
+        assert "approved qwen at 8001, by alice" in told
+        assert "Choose other models" in told
+        view = board.view()
+        assert view
+        assert [] == [one for one in view.items if one.kind is ItemKind.UNKNOWN_HOST]
+        assert "No unknown host has asked" in await words(world, "/admin")
 
 
 async def test_a_suggested_process_name_can_be_one() -> None:

@@ -266,15 +266,24 @@ async def test_two_names_are_400(desk: FakeDesk) -> None:
     assert (400, "bad_host") == code(await ask(desk, headers))
 
 
-@pytest.mark.parametrize("value", ["a" * 253, "my box!", "<script>", "köln", "%2e%2e/etc"])
-async def test_a_name_that_can_be_no_host_is_unknown(desk: FakeDesk, value: str) -> None:
-    """404 like any other unknown name, and shown to the operator who has to correct it."""
+@pytest.mark.parametrize("value", ["my box!", "<script>", "köln", "%2e%2e/etc", "10.0.0.300"])
+async def test_a_name_that_can_be_no_host_is_said_to_be_none(desk: FakeDesk, value: str) -> None:
+    """`llmao check` refuses it: adding it is no advice. The operator is shown it all the same."""
     headers = [
         (b"authorization", f"Bearer {FLEET_KEY}".encode()),
         (b"x-llmao-host", value.encode("latin-1")),
     ]
-    assert (404, "unknown_host") == code(await ask(desk, headers))
+    answer = await ask(desk, headers)
+    assert (400, "bad_host") == code(answer)
+    assert "can name no host: set LLMAO_HOST" in answer.json()["error"]["message"]
+    assert "add it" not in answer.text
     assert [Unknown(value)] == desk.events
+
+
+async def test_the_longest_name_is_one_like_any_other(desk: FakeDesk) -> None:
+    """404: what DNS allows may be a host."""
+    headers = KEYED | {"x-llmao-host": "a" * 253}
+    assert (404, "unknown_host") == code(await ask(desk, headers))
 
 
 @pytest.mark.parametrize(

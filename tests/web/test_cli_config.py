@@ -66,6 +66,38 @@ def test_init_into_what_is_no_folder_is_a_sentence(tmp_path: Path) -> None:
     assert "cannot be written" in result.stderr
 
 
+def test_init_keeps_the_secrets_out_of_git(tmp_path: Path) -> None:
+    """Of what it wrote only models.yaml may be taken; a .gitignore that is there stays as it is."""
+    git = ("git", "-C", str(tmp_path))
+    subprocess.run((*git, "init", "-q"), check=True)
+    said = _run("init", tmp_path).stdout
+    assert f"Wrote {tmp_path / '.gitignore'}: git takes neither config.yaml nor the store." in said
+    (tmp_path / "llmao.db-wal").touch()
+    shown = subprocess.run((*git, "status", "--short"), check=True, capture_output=True, text=True)
+    assert "?? .gitignore\n?? models.yaml\n" == shown.stdout
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / ".gitignore").write_text("*.pyc\n")
+    assert "keep it out of git" in _run("init", tmp_path / "b").stdout
+    assert "*.pyc\n" == (tmp_path / "b" / ".gitignore").read_text()
+
+
+def test_a_store_without_its_folder_is_a_warning(folder: Path) -> None:
+    """As with a variable: it may be there where llmao runs."""
+    path = folder / "config.yaml"
+    path.write_text(path.read_text().replace("sqlite:///", "sqlite:///no/such/"))
+    result = _run("check", "-c", path)
+    assert 0 == result.exit_code
+    assert "warning: The folder of this file does not exist here. (store)" in result.stdout
+
+
+def test_an_empty_file_is_named(tmp_path: Path) -> None:
+    """A problem of a plugin's has the name of the file, too."""
+    (tmp_path / "config.yaml").write_text("")
+    (tmp_path / "models.yaml").write_text("")
+    result = _run("check", "-c", tmp_path / "config.yaml")
+    assert f"{tmp_path / 'config.yaml'}: error: master_key is not set" in result.stdout
+
+
 def test_an_unset_variable_is_a_warning_to_check(folder: Path) -> None:
     """The shell of a check is seldom the environment of the service."""
     result = _run("check", "-c", folder / "config.yaml", env={"LITELLM_MASTER_KEY": None})
@@ -157,6 +189,29 @@ def test_bearer_of_the_previous_salt(folder: Path) -> None:
     assert (1, "") == (result.exit_code, result.stdout)
 
 
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        (("c.4711", "8001"), ""),
+        (("C.OLD", "8001"), ""),
+        (("c.4711", "8002"), "c.4711 has no row with port 8002 in fleet.hosts; it has 8001."),
+        (("c.4712", "8001"), "fleet.hosts names no c.4712."),
+    ],
+)
+def test_a_bearer_of_no_known_server_is_printed_with_a_warning(
+    folder: Path, server: tuple[str, str], said: str
+) -> None:
+    """It may be approved on the page; a slip of the pen is not silent."""
+    path = folder / "config.yaml"
+    hosts = "hosts: {c.4711: {rows: [[qwen3-0.6b, 8001]], was: [c.old]}}"
+    path.write_text(path.read_text().replace("hosts: {}", hosts))
+    result = _run("bearer", "-c", path, *server)
+    assert 0 == result.exit_code
+    assert result.stdout.startswith("sk-vllm-")
+    assert bool(said) == bool(result.stderr)
+    assert said in result.stderr
+
+
 def test_bearer_without_a_salt_is_none(folder: Path) -> None:
     """Nothing is derived from an empty salt."""
     result = _run("bearer", "-c", _salted(folder, "CHANGE_ME"), "c.4711", "8001")
@@ -230,6 +285,41 @@ def test_help_imports_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 == result.exit_code
     for name in cli.COMMANDS:
         assert f"  {name} " in result.stdout
+
+
+def test_what_needs_a_little_of_the_configuration_runs_while_the_rest_is_edited(
+    folder: Path,
+) -> None:
+    """A half-edited models.yaml, or host, keeps nobody from a backup or a bearer at night."""
+    (folder / "models.yaml").write_text("models: [{")
+    path = folder / "config.yaml"
+    path.write_text(path.read_text().replace("hosts: {}", "hosts: {c.1: [[qwen3-0.6b, 8001, x, y"))
+    assert "config.yaml" in _run("bearer", "c.1", "8001", "-c", path).stderr  # no YAML at all
+    path.write_text(path.read_text().replace("[[qwen3-0.6b, 8001, x, y", "[x], c.2: 3}"))
+    path.write_text(path.read_text().replace("port: 8080", "port: 1"))
+    assert 1 == _run("check", "-c", path).exit_code
+    assert 0 == _run("bearer", "c.1", "8001", "-c", path).exit_code
+    for command, said in (
+        (("backup", folder / "to"), "There is no store yet"),
+        (("restore", folder / "from"), "from"),
+        (("replay",), "journal"),
+        (("status",), "Is it running?"),
+    ):
+        result = _run(*command, "-c", path)
+        assert 1 == result.exit_code
+        assert said in result.stderr
+        assert "models.yaml" not in result.stderr
+
+
+def test_what_a_command_needs_must_be_right(folder: Path) -> None:
+    """A store that is none is said with its place, and nothing else is."""
+    path = folder / "config.yaml"
+    text = path.read_text().replace("hosts: {}", "hosts: {c.1: 3}")
+    path.write_text(text.replace("store: sqlite:///llmao.db", "store: mysql://x"))
+    result = _run("backup", folder / "to", "-c", path)
+    assert 1 == result.exit_code
+    assert f"{path}:42:1: error: This is no store llmao knows. (store)" in result.stderr
+    assert "fleet" not in result.stderr
 
 
 def test_as_a_program(tmp_path: Path) -> None:

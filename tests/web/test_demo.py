@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -10,22 +11,30 @@ import httpx
 from attrs import evolve
 from click.testing import CliRunner
 
+from llmao_core.config import AuthConfig, ServerConfig
+from llmao_core.fit import Room, fit
 from llmao_core.secret import Secret
 from llmao_litellm.fake import MASTER_KEY, FakeLiteLLM
 from llmao_web.app import create_app
 from llmao_web.commands.demo import KEY_VARIABLE, demo
+from llmao_web.demo import fleet as demo_fleet
+from llmao_web.demo.fleet import CHAT, LARGE, PAIR, STRANGER, demo_config
+from llmao_web.demo.ports import free_above, is_free
 from llmao_web.demo.proxy import real_places
+from llmao_web.demo.scene import Scene, nothing, told, waiting
+from llmao_web.demo.visitor import Deeds, Watch
 from llmao_web.pages.live import Live
 from llmao_web.pages.render import Renderer
 from llmao_web.pages.sheet import Sheet
-from llmao_web.pages.tour import NAME, Guide, Step, Tour
+from llmao_web.pages.tour import NAME, Guide, Line, Step, Tour
 
 from .demo_run import running
+from .signing import config_of
 from .visiting import full
 from .worlds import FakeDesk, fleet
 
-FIRST = Step("A box boots.", (("/boxes", "Boxes"),))
-SECOND = Step("A box dies <at once>.")
+FIRST = Step((Line("A box boots.", (("/boxes", "Boxes"),)),))
+SECOND = Step((Line("A box dies <at once>."), Line("Another does not.")))
 BOUND_S = 60
 
 
@@ -69,6 +78,7 @@ async def test_an_open_page_hears_of_the_next_step() -> None:
     await stream.aclose()
     assert ["parts"] == list(told)
     assert "A box dies &lt;at once&gt;." in told["parts"][NAME]
+    assert "Another does not." in told["parts"][NAME]
 
 
 async def test_a_sheet_with_the_line_stays_the_same_until_one_of_them_changes() -> None:
@@ -78,7 +88,7 @@ async def test_a_sheet_with_the_line_stays_the_same_until_one_of_them_changes() 
     made = live.complete(sheet)
     assert made is live.complete(sheet)
     assert made is not live.complete(other)
-    tour.show(evolve(FIRST, said="Another."))
+    tour.show(SECOND)
     assert made is not live.complete(sheet)
 
 
@@ -132,3 +142,83 @@ def test_a_real_proxy_without_a_key_or_with_a_strange_address_is_refused() -> No
         result = CliRunner().invoke(demo, options, env={KEY_VARIABLE: ""})
         assert 2 == result.exit_code
         assert "--litellm" in result.output
+
+
+# ---- what is told stays true
+
+
+def test_who_approved_the_stranger_is_not_asked_to_approve_it() -> None:
+    """It waits, boots, serves: each time the line says what is so."""
+    lines = [
+        waiting(deeds)
+        for deeds in (
+            Deeds(),
+            Deeds(approved=frozenset({STRANGER})),
+            Deeds(approved=frozenset({STRANGER}), serving=frozenset({STRANGER})),
+        )
+    ]
+    assert ["approve it" in line.said for line in lines] == [True, False, False]
+    assert "boots" in lines[1].said
+    assert f"{STRANGER}, which was approved by hand, serves." == lines[2].said
+    assert [f"/admin?host={STRANGER}#approve", f"/boxes/{STRANGER}", f"/boxes/{STRANGER}"] == [
+        line.places[0][0] for line in lines
+    ]
+
+
+def test_a_scene_with_a_drained_box_says_that_it_is_drained() -> None:
+    """Its route does not come back, whatever the story says of boxes that are not drained."""
+    scenes = [Scene(1, f"{PAIR} dies.", (), nothing), Scene(1, "LiteLLM is down.", (), nothing)]
+    assert [f"{PAIR} dies.", "LiteLLM is down."] == [
+        one.said for one in told(scenes, Deeds()).lines
+    ]
+    drained = told(scenes, Deeds(drained=frozenset({PAIR, "elsewhere"})))
+    assert [f"{PAIR} dies. {PAIR} is drained, so nothing of it is routed.", "LiteLLM is down."] == [
+        one.said for one in drained.lines
+    ]
+
+
+async def test_what_was_done_by_hand_is_read_where_anybody_can() -> None:
+    """Approved and serving hosts, from the API; without an answer what was known stays."""
+    desk = full()
+    seen = desk.seen
+    assert seen is not None
+    host, record = seen.hosts[0], seen.records[0]
+    desk.seen = evolve(
+        seen,
+        hosts=(host._replace(approved=True),),
+        records=(record._replace(drained=True),),
+    )
+    app: Any = create_app(desk, config_of(AuthConfig("open"), public_url=""), desk.clock)
+    transport = httpx.ASGITransport(app, client=("127.0.0.1", 5))
+    async with httpx.AsyncClient(transport=transport) as client:
+        deeds = await Watch(client, "http://127.0.0.1").look(Deeds())
+        assert (frozenset({host.name}), frozenset({record.host})) == (deeds.approved, deeds.drained)
+        assert frozenset({record.host}) == deeds.serving
+        desk.seen = None
+        assert deeds == await Watch(client, "http://127.0.0.1").look(deeds)
+
+
+# ---- the fleet
+
+
+def test_the_approve_form_can_tell_what_fits_the_stranger() -> None:
+    """Its listing has its memory, every recipe its need: one model fits, and one does not."""
+    rental = next(one for one in demo_fleet.RENTALS if one.name == STRANGER)
+    assert "vast" == rental.provider
+    room = Room(rental.gpu_count, demo_fleet.CARD_MIB[rental.gpu] / 1024, 120.0)
+    places = demo_fleet.Places("http://127.0.0.1:1", Secret("k"), "", "")
+    config = demo_config(places, ServerConfig(), demo_fleet.Keys())
+    recipes = {each.model_name: each.recipe for each in config.models if each.recipe}
+    fits = {name: fit([(name, recipe)], room) for name, recipe in recipes.items()}
+    assert () == tuple(said for one in fits.values() for said in one.unknown)
+    assert (True, False) == (fits[CHAT].good, fits[LARGE].good)
+
+
+def test_a_port_somebody_has_is_not_given_to_a_box() -> None:
+    """Two demos, or a test beside one, do not want the same address."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+        assert not is_free("127.0.0.1", port)
+        given = free_above("127.0.0.1", port, (8001, 8002))
+    assert port not in given.values()
+    assert 2 == len(set(given.values()))

@@ -19,8 +19,12 @@ from llmao_core.probes import (
     ReplyKind,
     Target,
 )
+from llmao_core.records import AttentionItem, ItemKind
 from llmao_web.pages.charts import HEIGHT, WIDTH, charts, pool, table
+from llmao_web.pages.deployment import DeploymentPages
 from llmao_web.pages.names import page_id, page_of
+from llmao_web.pages.render import Renderer
+from llmao_web.pages.sheet import change
 from llmao_web.shell.ledger import Entry, EntryKind, Numbered, carried_out
 from llmao_web.shell.probe_log import ProbeLog
 from llmao_web.shell.store import MemoryStore, Sample, StoreError, Transition, Wanted
@@ -90,7 +94,7 @@ SAYS = [
     "waits for a second opinion",
     "fails 3",
     "open_paths",
-    "port 41023",
+    "(public 41023)",
     "Healthy → Unhealthy",
     "delete litellm: refused",
     "LiteLLM: 401 from LiteLLM",
@@ -106,6 +110,20 @@ SAYS = [
 async def test_the_page_says_why_and_what_happened(words: str) -> None:
     """Verdict, evidence, plan, timeline, charts."""
     assert words in Text(await page(records=await kept())).words
+
+
+async def test_what_is_to_be_done_about_it_is_on_the_page() -> None:
+    """Whoever comes here from an item need not go back for its remedy."""
+    desk, view = full(), a_view()
+    items = [
+        AttentionItem(f"{key}", ItemKind.DOWN, f"{key} is down.", key=key, remedy="Type `top`.")
+        for key in (QWEN, GEMMA)
+    ]
+    desk.seen = evolve(view, items=tuple(items))
+    html = (await visit(desk, page_of("main", QWEN))).text
+    assert f"{QWEN} is down." in html
+    assert "<strong>What to do:</strong> Type <code>top</code>." in html
+    assert f"{GEMMA} is down." not in html
 
 
 async def test_what_happened_to_others_is_not_on_the_page() -> None:
@@ -275,6 +293,41 @@ async def test_a_deployment_that_is_gone_keeps_what_the_store_has_of_it() -> Non
     ):  # fmt: skip
         assert part in words, part
     assert QWEN.base not in answer.text
+
+
+async def test_the_open_page_of_what_is_gone_is_kept_current() -> None:
+    """An action that is written later comes in; back among the living, the page is read anew."""
+    desk, store = full(), await kept()
+    desk.seen = gone = evolve(a_view(), records=())
+    pages = DeploymentPages(desk, store, desk.clock, Renderer("main", desk.clock), "main")
+    follow, name = pages.sources()["deployment"].sheet, page_id("main", QWEN)
+    assert (
+        f"page=deployment%3A{name}%3A&amp;from="
+        in (await visit(desk, page_of("main", QWEN), records=store)).text
+    )
+    before = await follow(f"{name}:")
+    await store.moved([Transition(NOW - 5, QWEN, "Unhealthy", "")])
+    assert before is await follow(f"{name}:"), "of the same pass"
+
+    desk.seen = evolve(gone, at=NOW)
+    moved = change(before, await follow(f"{name}:"))
+    assert moved
+    assert {"gone-head": (int(NOW - 5),)} == moved.ages
+    assert ["timeline"] == [*moved.lists]
+    desk.seen = a_view()
+    assert change(before, await follow(f"{name}:")) is None
+
+
+async def test_a_store_that_fails_leaves_the_open_page_of_what_is_gone_as_it_is() -> None:
+    """It says nothing new, and nothing wrong."""
+    desk, store = full(), await kept()
+    desk.seen = evolve(a_view(), records=())
+    pages = DeploymentPages(desk, store, desk.clock, Renderer("main", desk.clock), "main")
+    follow, name = pages.sources()["deployment"].sheet, page_id("main", QWEN)
+    before = await follow(f"{name}:")
+    store.keys = Broken().keys  # type: ignore[method-assign]
+    desk.seen = evolve(a_view(), records=(), at=NOW)
+    assert before is await follow(f"{name}:")
 
 
 async def test_before_the_first_pass_nothing_is_called_gone() -> None:

@@ -17,6 +17,7 @@ from axe_core_python.async_playwright import Axe  # type: ignore[import-untyped]
 from playwright.async_api import Page, async_playwright
 
 from llmao_core.records import Availability
+from llmao_core.verdicts import DOWN
 from llmao_web.app import create_app
 from llmao_web.pages.names import page_of
 from llmao_web.shell.clock import SystemClock
@@ -73,6 +74,7 @@ async def test_a_change_comes_in_place_and_disturbs_nothing() -> None:
     async with served(desk) as url, opened(f"{url}/models") as page:
         await page.evaluate(
             """() => {
+              for (const each of document.querySelectorAll(".deployments-of")) each.open = true;
               document.querySelector("details.badge").open = true;
               document.querySelector("a.key").focus();
               scrollTo(0, 300);
@@ -118,6 +120,27 @@ async def test_a_page_of_another_make_is_read_anew_in_place() -> None:
         first, *others = a_view().models
         desk.seen = evolve(a_view(), models=(evolve(first, summary="news"), *others))
         await page.get_by_text("news").wait_for()
+
+
+async def test_a_warning_that_is_being_read_stays_open_and_never_becomes_another() -> None:
+    """Its sentences change in place; once its button is another, it is shut."""
+    desk, (first, *others) = full(), a_view().records
+    async with served(desk) as url, opened(f"{url}/models") as page:
+        await page.locator(".deployments-of > summary").first.click()
+        table = page.get_by_role("table", name="Deployments of gemma4-26b")
+        row = table.get_by_role("row").filter(has_text=first.key.shown)
+        await row.locator("summary.button").click()
+        await row.get_by_text("Nothing else serves").wait_for()
+        await row.get_by_role("button", name="Drain now").focus()
+
+        desk.seen = evolve(a_view(), records=(first._replace(lifecycle=DOWN[0]), *others))
+        await row.get_by_text("It serves no callers now").wait_for()
+        assert await row.get_by_role("button", name="Drain now").evaluate(
+            "(each) => each === document.activeElement"
+        )
+        desk.seen = evolve(a_view(), records=(first._replace(drained=True), *others))
+        await row.get_by_role("button", name="Undrain").wait_for()
+        assert 0 == await row.locator("details.confirm").count()
 
 
 async def test_it_says_when_it_is_no_longer_current() -> None:

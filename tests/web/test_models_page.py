@@ -10,9 +10,9 @@ from attrs import evolve
 from llmao_core.actions import ActionKind
 from llmao_core.keys import Key
 from llmao_core.plan import Hold, Plan
-from llmao_core.records import AttentionItem, Badge, ItemKind, View
-from llmao_web.pages.models import MORE_SHOWN
-from llmao_web.pages.names import fetch_tone
+from llmao_core.records import AttentionItem, Badge, ItemKind, Kind, View
+from llmao_web.pages.models import MORE_SHOWN, OPEN_LINES
+from llmao_web.pages.names import fetch_tone, needs_look
 from llmao_web.pages.render import clock_time, span
 from llmao_web.pages.work import ALIKE_SHOWN
 
@@ -71,11 +71,88 @@ async def test_the_page_says_what_the_view_says(words: str) -> None:
     assert words in Text((await page(full())).text).words
 
 
+def packed(text: str) -> str:
+    """Return a text without spaces, and without what marks what is to be typed."""
+    return "".join(text.replace("`", "").split())
+
+
 @pytest.mark.parametrize("badge", [Badge.REVISION_BEHIND, Badge.OPEN_PATHS, Badge.UNPLACED])
 async def test_a_badge_comes_with_its_meaning_and_remedy(badge: Badge) -> None:
-    """Without a look into the manual."""
-    words = Text((await page(full())).text).words
-    assert all(part in words for part in (badge.value, badge.meaning, badge.remedy))
+    """Called by words, with its code for the manual, and what is to be typed set apart."""
+    html = (await page(full())).text
+    words = packed(Text(html).words)
+    assert all(packed(part) in words for part in (badge.label, badge.meaning, badge.remedy))
+    assert f"<code>{badge.value}</code>" in html
+
+
+async def test_an_item_says_what_to_do() -> None:
+    """Beside what is wrong, with commands set apart and its code for the manual."""
+    desk = full()
+    item = AttentionItem("d", ItemKind.DOWN, "a is down.", remedy="Type `reboot` <now>.")
+    desk.seen = evolve(a_view(), items=(item,))
+    html = (await page(desk)).text
+    assert "<strong>What to do:</strong> Type <code>reboot</code> &lt;now&gt;.</p>" in html
+    assert "<code>down</code>" in html
+
+
+async def test_an_item_about_a_box_leads_to_its_page() -> None:
+    """If it has one: who only asks has none yet."""
+    desk = full()
+    items = [
+        AttentionItem(host, ItemKind.SERVES_NOTHING, "Costs.", host=host)
+        for host in ("203.0.113.10", "203.0.113.99")
+    ]
+    desk.seen = evolve(a_view(), items=tuple(items))
+    html = (await page(desk)).text
+    assert 'href="/boxes/203.0.113.10"' in html
+    assert 'href="/boxes/203.0.113.99"' not in html
+
+
+async def test_what_an_orphan_serves_stands_with_its_model() -> None:
+    """In the table of the model, as what it is, and not among other deployments."""
+    desk, view = full(), a_view()
+    record = view.records[0]._replace(kind=Kind.ORPHAN)
+    model = evolve(view.models[0], keys=(), orphans=(record.key,), summary="1 orphan still serving")
+    desk.seen = evolve(view, records=(record,), models=(model,))
+    html = (await page(desk)).text
+    assert "1 orphan still serving" in html
+    assert '<span class="flag plain">orphan</span>' in html
+    assert "Other deployments" not in html
+    assert "No deployments yet" not in html
+
+
+def opened(html: str) -> int:
+    return len(re.findall(r'<details class="deployments-of" id="[^"]+" open>', html))
+
+
+async def test_a_table_is_open_when_something_is_wrong_in_it_and_it_is_short() -> None:
+    """On a telephone all of them would be a page of a hundred screens."""
+    desk, view = full(), a_view()
+    assert 2 == len(
+        [model for model in view.models if model.keys and model.healthy < model.counted]
+    )
+    assert 1 == opened((await page(desk)).text)
+    healthy = tuple(record for record in view.records if not needs_look(record))
+    desk.seen = evolve(view, records=healthy)
+    assert healthy
+    assert 0 == opened((await page(desk)).text)
+    model, down = view.models[1], next(one for one in view.records if needs_look(one))
+    keys = [evolve(down.key, model=f"{number}") for number in range(OPEN_LINES + 1)]
+    for count, tables in ((OPEN_LINES, 1), (OPEN_LINES + 1, 0)):
+        records = tuple(down._replace(key=key) for key in keys[:count])
+        seen = evolve(model, keys=tuple(record.key for record in records))
+        desk.seen = evolve(view, records=records, models=(seen,))
+        assert tables == opened((await page(desk)).text)
+
+
+@pytest.mark.parametrize(("kind", "word"), [(Kind.FOREIGN, "not llmao&#39;s"), (Kind.INTENDED, "")])
+async def test_where_a_deployment_comes_from_is_said_in_words(kind: Kind, word: str) -> None:
+    """`Foreign` is a lifecycle, and must not be two things."""
+    desk, view = full(), a_view()
+    desk.seen = evolve(view, records=(view.records[0]._replace(kind=kind),))
+    html = (await page(desk)).text
+    assert bool(word) is (f'<span class="flag plain">{word}</span>' in html)
+    assert ">foreign<" not in html
 
 
 async def test_no_secret_and_no_url_of_a_box_is_on_the_page() -> None:
@@ -141,7 +218,7 @@ async def test_only_without_a_script_the_page_is_read_again_by_itself() -> None:
     answer = await page(full())
     assert "no-store" == answer.headers["cache-control"]
     assert "refresh" not in answer.headers
-    assert '<noscript><meta http-equiv="refresh" content="5"></noscript>' in answer.text
+    assert '<noscript><meta http-equiv="refresh" content="15"></noscript>' in answer.text
     assert "script-src 'self'; connect-src 'self'" in answer.headers["content-security-policy"]
 
 
@@ -270,8 +347,8 @@ async def test_many_of_a_kind_do_not_hide_the_others() -> None:
     desk.seen = evolve(a_view(), items=(*down, other))
     html = (await page(desk)).text
     assert ALIKE_SHOWN + 1 + MORE_SHOWN == html.count('<li id="i-')
-    assert f"and {300 - ALIKE_SHOWN} more down" in html
-    assert html.index("wrong key") < html.index("more down")
+    assert f"and {300 - ALIKE_SHOWN} more <code>down</code>" in html
+    assert html.index("wrong key") < html.index("more <code>down")
 
 
 async def test_a_held_action_has_a_button_that_names_its_evidence() -> None:
@@ -295,8 +372,8 @@ async def test_one_button_releases_all_that_waits_for_one_reason() -> None:
     item = AttentionItem("w", ItemKind.WITNESS_MISSING, "Nothing else can say.", button="run")
     desk.seen = evolve(a_view(), items=(item,))
     html = (await page(desk)).text
-    assert "Release 2 removals" in html
-    strip = html[html.index("Nothing else can say.") : html.index("Release 2 removals")]
+    assert "Release 2 removals …" in html
+    strip = html[html.index("Nothing else can say.") : html.index("Release 2 removals now")]
     assert 'value="aa"' in strip
     assert 'value="bb"' in strip
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from llmao_core import hooks
 from llmao_core.errors import LlmaoError, OutcomeUnknown
-from llmao_core.verdicts import Badge, ItemKind
+from llmao_core.item_kinds import ItemKind
+from llmao_core.verdicts import Badge
 
 from .kit_deployments import DeploymentsPluginTests
 from .kit_host import HostTests
@@ -111,14 +112,19 @@ def _records() -> str:
     return "\n\n".join(found)
 
 
-def _words(kinds: Iterable[Badge] | Iterable[ItemKind]) -> str:
-    rows = ((f"`{kind.value}`", kind.meaning, kind.remedy) for kind in kinds)
+def _items() -> str:
+    rows = ((f"`{kind.value}`", kind.meaning, kind.remedy) for kind in ItemKind)
     return _table(("", "what it says", "what to do"), rows)
 
 
+def _badges() -> str:
+    rows = ((f"`{each.value}`", each.label, each.meaning, each.remedy) for each in Badge)
+    return _table(("", "on pages", "what it says", "what to do"), rows)
+
+
 _PRINTED: Mapping[str, Callable[[], str]] = {
-    "badges": lambda: _words(Badge),
-    "items": lambda: _words(ItemKind),
+    "badges": _badges,
+    "items": _items,
     "checks": _checks,
     "mishaps": _mishaps,
     "hooks": _hooks,

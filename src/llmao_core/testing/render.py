@@ -117,22 +117,21 @@ def _words(walks: Sequence[tuple[Case, Walk]]) -> Iterator[str]:
     yield ", ".join(life.value for life in Lifecycle) + ".\n"
     yield "### Badges\n"
     yield from _table(
-        ("badge", "meaning", "remedy"),
-        ((f"`{badge.value}`", badge.meaning, badge.remedy) for badge in Badge),
+        ("badge", "on pages", "meaning", "remedy"),
+        ((f"`{badge.value}`", badge.label, badge.meaning, badge.remedy) for badge in Badge),
     )
     yield "### Attention items\n"
-    yield from _table(("item", "for example"), _examples(walks))
+    yield from _table(("item", "for example", "what to do"), _examples(walks))
     yield "### Why an action waits\n"
     yield from (f"- {hold.value}" for hold in Hold if hold.value)
     yield ""
 
 
-def _examples(walks: Sequence[tuple[Case, Walk]]) -> Iterator[tuple[str, str]]:
-    sentences = {
-        item.kind: item.sentence for _, walk in reversed(walks) for item in walk.view.items
-    }
+def _examples(walks: Sequence[tuple[Case, Walk]]) -> Iterator[tuple[str, str, str]]:
+    found = {item.kind: item for _, walk in reversed(walks) for item in walk.view.items}
     for kind in ItemKind:
-        yield f"`{kind.value}`", sentences.get(kind, "–")
+        one = found.get(kind)
+        yield f"`{kind.value}`", one.sentence if one else "–", one.remedy if one else kind.remedy
 
 
 # ---- the situations

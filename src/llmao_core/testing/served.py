@@ -14,6 +14,8 @@ import httpx
 import uvicorn
 from attrs import field, frozen
 
+_HANG_UP = "llmao.hang_up"
+
 
 @frozen
 class Reply:
@@ -76,7 +78,11 @@ class Served:
         call = Call(
             scope["method"], scope["path"], query, body, sent.get("authorization", ""), sent
         )
-        await _answer(send, await self.handle(call))
+        reply = await self.handle(call)
+        await _answer(send, reply)
+        if reply.cut and (hang_up := scope.get("extensions", {}).get(_HANG_UP)):
+            hang_up(scope["client"])
+            await receive()
 
     def transport(self) -> httpx.AsyncBaseTransport:
         """Return a transport that reaches it without a socket, whatever the host."""
@@ -85,9 +91,15 @@ class Served:
     @contextlib.asynccontextmanager
     async def serve(self, port: int = 0) -> AsyncIterator[str]:
         """Serve on loopback for as long as the block runs; gives the base URL."""
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            # An ASGI application cannot end a connection in the middle of an answer by itself.
+            extensions = {**(scope.get("extensions") or {}), _HANG_UP: server.hang_up}
+            await self({**scope, "extensions": extensions}, receive, send)
+
         server = _Server(
             uvicorn.Config(
-                self,
+                app,
                 "127.0.0.1",
                 port,
                 log_config=None,
@@ -108,13 +120,13 @@ class Served:
 
 
 async def _answer(send: Any, reply: Reply) -> None:
-    # Half an answer under the length of a whole one: the server breaks the connection.
+    # Half an answer under the length of a whole one, and then the connection breaks.
     shown = reply.body[: len(reply.body) // 2] if reply.cut else reply.body
     headers = {"content-type": "application/json", **reply.headers}
     headers["content-length"] = str(len(reply.body))
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": reply.status, "headers": pairs})
-    await send({"type": "http.response.body", "body": shown})
+    await send({"type": "http.response.body", "body": shown, "more_body": reply.cut})
 
 
 async def _lifespan(scope: Any, receive: Any, send: Any) -> None:
@@ -133,6 +145,12 @@ class _Server(uvicorn.Server):
     async def startup(self, *args: Any, **kwargs: Any) -> None:
         await super().startup(*args, **kwargs)
         self.up.set()
+
+    def hang_up(self, client: tuple[str, int]) -> None:
+        """Close the connection of one client, whatever is still to be sent on it."""
+        for each in list(self.server_state.connections):
+            if getattr(each, "client", None) == client and each.transport is not None:
+                each.transport.close()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

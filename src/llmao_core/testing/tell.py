@@ -6,6 +6,7 @@ Rule of this file: one function per word of a step; it words what is given and a
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from llmao_core.prices import per_hour
 from llmao_core.testing.situation import ONE_BOX, known
 from llmao_core.testing.world import STEP_WORDS
 
@@ -158,7 +159,7 @@ def _instance(name: str, words: Mapping[str, Any]) -> str:
     where = f" at {words['address']}" if "address" in words else ""
     said = words.get("says") or words.get("status")
     does = f", {said}" if said else ""
-    price = f", {words['price']:.2f} $/h" if "price" in words else ""
+    price = f", {per_hour(words['price'])}" if "price" in words else ""
     return f"instance {name}{label}{where} ({ports or 'no ports mapped'}{does}{price})"
 
 

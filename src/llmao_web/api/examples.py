@@ -10,12 +10,12 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import Example
 
 from llmao_core.actions import ActionKind
+from llmao_core.item_kinds import ItemKind
 from llmao_core.plan import Hold
 from llmao_core.snapshots import SourceState
 from llmao_core.verdicts import (
     Availability,
     Badge,
-    ItemKind,
     Kind,
     Lifecycle,
     LitellmSignal,
@@ -97,6 +97,7 @@ _ITEM = shapes.Item(
     id="unknown_host 203.0.113.99",
     kind=ItemKind.UNKNOWN_HOST,
     sentence="203.0.113.99 asks for a configuration.",
+    remedy="Press Approve, and choose its models.",
     evidence=["It has asked 4 times."],
     since=_AT - 4000,
     key=None,

@@ -128,6 +128,7 @@ def item(given: core.AttentionItem) -> shapes.Item:
         id=given.id,
         kind=given.kind,
         sentence=given.sentence,
+        remedy=given.remedy,
         evidence=list(given.evidence),
         since=given.since,
         key=key(given.key) if given.key else None,

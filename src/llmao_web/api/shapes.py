@@ -9,12 +9,12 @@ from typing import Any
 from attrs import frozen
 
 from llmao_core.actions import ActionKind
+from llmao_core.item_kinds import ItemKind
 from llmao_core.plan import Hold
 from llmao_core.snapshots import SourceState
 from llmao_core.verdicts import (
     Availability,
     Badge,
-    ItemKind,
     Kind,
     Lifecycle,
     LitellmSignal,
@@ -182,11 +182,15 @@ class Boxes:
 
 @frozen
 class Item:
-    """Something a person should look at. id: the same while it is the same trouble."""
+    """Something a person should look at. id: the same while it is the same trouble.
+
+    sentence: what is wrong, and for whom. remedy: what to do.
+    """
 
     id: str
     kind: ItemKind
     sentence: str
+    remedy: str
     evidence: list[str]
     since: float
     key: Key | None

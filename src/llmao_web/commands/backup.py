@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from .common import config_option, loaded, plugins
+from .common import config_option, loaded_parts
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -50,7 +50,7 @@ def restore(config_path: Path, file: Path, replace: bool) -> None:
 
 def _store_of(config_path: Path) -> str:
     # A backup at night needs none of the secrets that llmao runs with.
-    return loaded(config_path, plugins(), unset_env_warns=True).config.store
+    return loaded_parts(config_path, ("store",)).store
 
 
 def _said(counts: Mapping[str, int]) -> str:

@@ -14,7 +14,9 @@ import click
 from llmao_core.errors import Problem
 
 if TYPE_CHECKING:
+    from llmao_core import places
     from llmao_core.codec import Loaded
+    from llmao_core.config import Config
     from llmao_web.shell.host import PluginHost
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -66,6 +68,13 @@ def loaded(config_path: Path, host: "PluginHost", *, unset_env_warns: bool = Fal
     from llmao_web.shell.files import load_files
 
     return load_files(config_path, host.listings(), host.check, unset_env_warns=unset_env_warns)
+
+
+def loaded_parts(config_path: Path, *parts: "places.Path") -> "Config":
+    """Return the configuration as far as these parts go; mistakes elsewhere do not matter."""
+    from llmao_web.shell.files import load_parts
+
+    return load_parts(config_path, parts)
 
 
 def print_problems(problems: Sequence[Problem], *, err: bool = False) -> None:

@@ -3,13 +3,19 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import click
 
 from llmao_core.errors import ConfigError, LlmaoError, Problem
 
-from .common import config_option, json_option, loaded, plugins, print_problems
+from .common import config_option, json_option, loaded, loaded_parts, plugins, print_problems
+
+if TYPE_CHECKING:
+    from llmao_core.config import FleetConfig
+
+_MAKES_A_BEARER = ("vllm_api_salt", "legacy_servers", "selfhost_api_key")
 
 
 @click.command()
@@ -17,12 +23,18 @@ from .common import config_option, json_option, loaded, plugins, print_problems
 def init(folder: Path) -> None:
     """Write a starter config.yaml and models.yaml into FOLDER, with fresh secrets.
 
-    Files that exist are left as they are.
+    And a .gitignore that keeps the secrets out of git. Files that exist are left as they are.
     """
     from llmao_web import starter
 
     config, models = starter.write(folder)
     click.echo(f"Wrote {config} and {models}, readable by you only.")
+    if starter.write_gitignore(folder):
+        click.echo(f"Wrote {folder / '.gitignore'}: git takes neither {config.name} nor the store.")
+    else:
+        click.echo(
+            f"{config} holds secrets: keep it out of git. {folder / '.gitignore'} was not written."
+        )
     click.echo(f"Next: export LITELLM_MASTER_KEY=… and run `llmao check -c {config}`.")
 
 
@@ -74,7 +86,10 @@ def _count(number: int, word: str) -> str:
 @click.argument("port", type=click.IntRange(1, 65535))
 @click.option("--previous", is_flag=True, help="The bearer of the previous salt.")
 def bearer(config_path: Path, as_json: bool, host: str, port: int, previous: bool) -> None:
-    """Print the bearer of the server on HOST at its listen PORT."""
+    """Print the bearer of the server on HOST at its listen PORT.
+
+    One that fleet.hosts does not name has a bearer, too; a warning says so.
+    """
     from llmao_core.intended import bearers
     from llmao_core.keys import host_name
 
@@ -82,11 +97,24 @@ def bearer(config_path: Path, as_json: bool, host: str, port: int, previous: boo
         name = host_name(host)
     except ValueError as error:
         raise click.BadParameter(f"{error}.", param_hint="HOST") from None
-    fleet = loaded(config_path, plugins(), unset_env_warns=True).config.fleet
+    fleet = loaded_parts(config_path, *(("fleet", each) for each in _MAKES_A_BEARER)).fleet
     made = [each for each, _ in bearers(fleet, name, port)]
     if not any(made):
         raise LlmaoError("fleet.vllm_api_salt is not set, so there is no bearer.")
     if previous and len(made) < 2:
         raise LlmaoError("No previous salt is configured for this server.")
+    if strange := _strange(fleet, name, port):
+        click.echo(f"warning: {strange}", err=True)
     text = made[1 if previous else 0].reveal()
     click.echo(json.dumps({"host": name, "port": port, "bearer": text}) if as_json else text)
+
+
+def _strange(fleet: "FleetConfig", name: str, port: int) -> str:
+    """Return why a bearer may be that of no server, "" when fleet.hosts has it."""
+    host = next((each for each in fleet.hosts if name in (each.name, *each.was)), None)
+    if host is None:
+        return f"fleet.hosts names no {name}. Unless it was approved on the page: is it misspelt?"
+    if port in (row.port for row in host.rows):
+        return ""
+    ports = ", ".join(str(row.port) for row in host.rows) or "none"
+    return f"{name} has no row with port {port} in fleet.hosts; it has {ports}."

@@ -15,8 +15,9 @@ from llmao_core.config import Config, ServerConfig
 from llmao_core.errors import ConfigError, LlmaoError, Problem
 from llmao_core.secret import Secret
 from llmao_web import logs
-from llmao_web.demo.fleet import Places, demo_config, remembered
+from llmao_web.demo.fleet import Places, decided, demo_config, remembered
 from llmao_web.demo.proxy import real_places, remove_rows
+from llmao_web.demo.scene import SHOWN_S
 from llmao_web.demo.story import OPENING, Story
 from llmao_web.demo.world import World, staged
 from llmao_web.pages.tour import Tour
@@ -36,6 +37,7 @@ class Asked:
     host: str
     port: int
     minutes: float
+    shown_s: float
     real: Places | None = None
 
 
@@ -48,6 +50,14 @@ class Asked:
     show_default=True,
     type=click.FloatRange(0.1, 1440),
     help="When the demo ends by itself.",
+)
+@click.option(
+    "--seconds",
+    "shown_s",
+    default=SHOWN_S,
+    show_default=True,
+    type=click.FloatRange(8, 300),
+    help="How long each scene is shown.",
 )
 @click.option(
     "--litellm",
@@ -73,6 +83,7 @@ def demo(
     host: str,
     port: int,
     minutes: float,
+    shown_s: float,
     litellm_url: str | None,
     litellm_key: str | None,
     log_path: Path | None,
@@ -81,7 +92,7 @@ def demo(
 
     A line at the top of each page says what happens now and where to look.
     """
-    asked = Asked(host, port, minutes, _real(litellm_url, litellm_key))
+    asked = Asked(host, port, minutes, shown_s, _real(litellm_url, litellm_key))
     if log_path is None:
         logs.configure(logs.Mask(), level=logging.ERROR)
         asyncio.run(_demo(asked))
@@ -113,7 +124,7 @@ async def _demo(asked: Asked) -> None:
         bound = listening.getsockname()[1]
         server = ServerConfig(asked.host, bound, url)
         files = _Files(demo_config(stage.places, server, stage.keys))
-        story = Story(World(stage, url), tour, say, files.reload)
+        story = Story(World(stage, url), tour, say, files.reload, asked.shown_s)
 
         async def play() -> None:
             try:
@@ -128,7 +139,7 @@ async def _demo(asked: Asked) -> None:
                 plugins(),
                 files.read,
                 listening,
-                MemoryStore(),
+                MemoryStore(*decided(clock.now())),
                 beside=play,
                 tour=tour,
                 history=remembered(clock.now()),

@@ -1,28 +1,30 @@
 """`llmao explain`: why a host, a server or a provider's deployment is as it is.
 
-Rule of this file: a live look, as `plan` takes it, or a moment of a journal; it says what
-reconcile concluded and adds nothing to it.
+Rule of this file: what the running llmao knows, a moment of a journal, or a fresh look, and which
+of them it is; it says what reconcile concluded and adds nothing to it.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmao_core.errors import LlmaoError
+from llmao_core.errors import ConfigError, LlmaoError
 from llmao_core.keys import Key, host_name
 from llmao_core.plan import Action
 
-from .common import config_option, json_option
-from .looking import action_json, held, look
-from .moments import at_option, looked_at
+from .common import config_option, json_option, loaded_parts
+from .looking import action_json, look
+from .moments import at_option, looked_at, shown
 from .printing import clean
 
 if TYPE_CHECKING:
     from llmao_core.records import Record, View
     from llmao_web.shell.once import Looked
+
+_CHANGES_SHOWN = 5
 
 
 @click.command()
@@ -33,25 +35,83 @@ if TYPE_CHECKING:
     "folder",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Explain from this journal instead of a look; nothing is asked of anybody.",
+    help="Explain from this journal; nothing is asked of anybody.",
 )
+@click.option("--fresh", is_flag=True, help="Look anew, whatever a running llmao knows.")
 @at_option
 @click.argument("name", metavar="HOST[:PORT]")
 def explain(
-    config_path: Path, as_json: bool, folder: Path | None, at: float | None, name: str
+    config_path: Path, as_json: bool, folder: Path | None, fresh: bool, at: float | None, name: str
 ) -> None:
-    """Look at everything once and say why HOST, or its server at listen port PORT, is as it is.
+    """Say why HOST, or its server at listen port PORT, is as it is.
 
-    A provider's name explains its deployments.
+    A provider's name explains its deployments. The llmao that runs with this configuration is
+    asked what it knows; where it does not let us, its journal is read. Where none runs, everything
+    is looked at once, which knows no history. Standard error says which of these it was.
     """
     if folder is None and at is not None:
         raise click.UsageError("--at needs --journal DIR.")
-    looked = look(config_path) if folder is None else looked_at(folder, at)
-    found = matching(looked, name)
-    if as_json:
-        click.echo(json.dumps([as_value(record, looked) for record in found], indent=2))
+    if folder is not None and fresh:
+        raise click.UsageError("--journal and --fresh exclude each other.")
+    if folder is not None:
+        values = _values(looked_at(folder, at), name)
     else:
-        click.echo("\n".join(line for record in found for line in lines(record, looked)))
+        values = (None if fresh else _remembered(config_path, name)) or _looked(config_path, name)
+    if as_json:
+        click.echo(json.dumps(values, indent=2))
+    else:
+        click.echo("\n".join(line for value in values for line in lines(value)))
+
+
+def _remembered(config_path: Path, name: str) -> list[dict[str, Any]] | None:
+    """Return what a running llmao knows, by its journal if it does not say; None: none runs."""
+    from .known import known
+    from .status import SilentError
+
+    host, port = _parsed(name)
+    try:
+        told = known(config_path, lambda its, label: _is(its, label, host, port))
+    except ConfigError:
+        raise
+    except SilentError:
+        _say("No llmao answers: this is a fresh look, which knows no history.", _hint(config_path))
+        return None
+    except LlmaoError as error:
+        return _by_journal(config_path, name, str(error))
+    if not told.values:
+        raise _nothing_known(name, told.shown)
+    _say(f"As llmao at {told.url} knows it, {shown(told.at)}.")
+    return told.values
+
+
+def _by_journal(config_path: Path, name: str, why: str) -> list[dict[str, Any]] | None:
+    folder = _journal(config_path)
+    if not folder.is_dir():
+        _say(f"{why} So this is a fresh look, which knows no history.")
+        return None
+    _say(f"{why} So this is from its journal.")
+    return _values(looked_at(folder, None), name)
+
+
+def _hint(config_path: Path) -> str:
+    folder = _journal(config_path)
+    return f"--journal {folder} tells what was known last." if folder.is_dir() else ""
+
+
+def _journal(config_path: Path) -> Path:
+    return config_path.parent / loaded_parts(config_path, ("journal", "path")).journal.path
+
+
+def _say(*sentences: str) -> None:
+    click.echo(clean(" ".join(each for each in sentences if each)), err=True)
+
+
+def _looked(config_path: Path, name: str) -> list[dict[str, Any]]:
+    return _values(look(config_path), name)
+
+
+def _values(looked: "Looked", name: str) -> list[dict[str, Any]]:
+    return [as_value(record, looked) for record in matching(looked, name)]
 
 
 def matching(looked: "Looked", name: str) -> "list[Record]":
@@ -59,10 +119,14 @@ def matching(looked: "Looked", name: str) -> "list[Record]":
     host, port = _parsed(name)
     found = [record for record in looked.view.records if _matches(record, host, port)]
     if not found:
-        known = sorted({record.key.shown for record in looked.view.records})
-        others = f"Known: {clean(', '.join(known))}." if known else "fleet.hosts names no box yet."
-        raise LlmaoError(f"Nothing is known of {clean(name)}. {others}")
+        raise _nothing_known(name, {record.key.shown for record in looked.view.records})
     return found
+
+
+def _nothing_known(name: str, labels: Iterable[str]) -> LlmaoError:
+    known = ", ".join(sorted(labels))
+    others = f"Known: {clean(known)}." if known else "fleet.hosts names no box yet."
+    return LlmaoError(f"Nothing is known of {clean(name)}. {others}")
 
 
 def chooser(name: str) -> Callable[[Key], bool]:
@@ -93,11 +157,15 @@ def _matches(record: "Record", host: str, port: int | None) -> bool:
 
 
 def _shows(key: Key, host: str, port: int | None) -> bool:
-    shown = key.shown.lower()
-    wanted = f"[{host}]" if ":" in host else host
+    return _is("", key.shown, host, port)
+
+
+def _is(its_host: str, label: str, host: str, port: int | None) -> bool:
+    """Tell whether a deployment of a host, shown so, is of HOST or HOST:PORT."""
+    wanted, label = f"[{host}]" if ":" in host else host, label.lower()
     if port is not None:
-        return shown == f"{wanted}:{port}"
-    return shown == wanted or shown.rpartition(":")[0] == wanted
+        return label == f"{wanted}:{port}"
+    return host == its_host or label == wanted or label.rpartition(":")[0] == wanted
 
 
 def _action(record: "Record", looked: "Looked") -> Action | None:
@@ -119,6 +187,7 @@ def as_value(record: "Record", looked: "Looked") -> dict[str, Any]:
         "key": {"shown": record.key.shown, "model": record.key.model},
         "kind": record.kind.value,
         "lifecycle": record.lifecycle.value,
+        "since": record.since,
         "fresh": record.fresh,
         "rule": record.rule,
         "because": record.because,
@@ -130,38 +199,44 @@ def as_value(record: "Record", looked: "Looked") -> dict[str, Any]:
             {"badge": each.value, "meaning": each.meaning, "remedy": each.remedy}
             for each in record.badges
         ],
+        "action_rule": record.action_rule,
         "action": action_json(action) if action else None,
         "attention": _items(record, looked.view),
+        "changes": [],
     }
 
 
-def lines(record: "Record", looked: "Looked") -> Iterator[str]:
-    """Yield what is printed for people about one record."""
-    yield click.style(clean(record.key), bold=True)
-    for name, said in _facts(record, looked):
+def lines(value: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is printed for people about one deployment, given as `as_value` returns it."""
+    yield click.style(clean(f"{value['key']['shown']} {value['key']['model']}"), bold=True)
+    for name, said in _facts(value):
         yield f"  {name}: {clean(said)}"
 
 
-def _facts(record: "Record", looked: "Looked") -> Iterator[tuple[str, str]]:
-    stale = "" if record.fresh else " (not on fresh evidence)"
-    yield record.lifecycle.value + stale, f"{record.rule}: {record.because}"
-    yield "signal", f"{record.signal.kind.value} {record.signal.detail}".strip()
-    yield "dialled at", record.dialable or "no address is known"
-    yield "LiteLLM says", f"{record.litellm.value} {record.litellm_said}".strip()
-    yield "in LiteLLM", record.row.id if record.row else "no"
-    for badge in record.badges:
-        yield badge.value, f"{badge.meaning} {badge.remedy}"
-    yield from _action_facts(record, _action(record, looked))
-    for sentence in _items(record, looked.view):
+def _facts(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    stale = "" if value["fresh"] else " (not on fresh evidence)"
+    signal, litellm = value["signal"], value["litellm"]
+    yield value["lifecycle"] + stale, f"{value['rule']}: {value['because']}"
+    for change in value["changes"][:_CHANGES_SHOWN]:
+        yield shown(change["at"]), f"{change['before'] or 'new'}, then {change['after'] or 'gone'}"
+    yield "signal", f"{signal['kind']} {signal['detail']}".strip()
+    yield "dialled at", value["dialable"] or "no address is known"
+    yield "LiteLLM says", f"{litellm['says']} {litellm['said']}".strip()
+    yield "in LiteLLM", value["litellm_id"] or "no"
+    for badge in value["badges"]:
+        yield badge["badge"], f"{badge['meaning']} {badge['remedy']}"
+    yield from _action_facts(value)
+    for sentence in value["attention"]:
         yield "attention", sentence
 
 
-def _action_facts(record: "Record", action: Action | None) -> Iterator[tuple[str, str]]:
+def _action_facts(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    action = value["action"]
     if action is None:
-        yield "action", f"none ({record.action_rule})" if record.action_rule else "none"
+        yield "action", f"none ({value['action_rule']})" if value["action_rule"] else "none"
         return
-    yield "action", f"{action.kind.value}, {action.rule}: {action.reason}"
-    if waits := held(action):
-        yield "not now", waits
-    for fact in action.evidence:
+    yield "action", f"{action['kind']}, {action['rule']}: {action['reason']}"
+    if action["held"]:
+        yield "not now", action["held"]
+    for fact in action["evidence"]:
         yield "evidence", fact

@@ -55,11 +55,16 @@ def look(config_path: Path) -> "Looked":
 
 def held(action: Action) -> str:
     """Return why an action does not run by itself, "" when it does."""
-    if action.runs:
+    return waits(action.runs, action.policy, action.released_by, action.hold)
+
+
+def waits(runs: bool, policy: str, released_by: str, hold: Hold) -> str:
+    """Return why an action with these fields does not run by itself, "" when it does."""
+    if runs:
         return ""
-    if action.policy != "auto" and not action.released_by:
-        return {"observe": "observed only", "needs_human": "waits for a person"}[action.policy]
-    return action.hold.value if action.hold is not Hold.NOT_HELD else "held"
+    if policy != "auto" and not released_by:
+        return {"observe": "observed only", "needs_human": "waits for a person"}[policy]
+    return hold.value if hold is not Hold.NOT_HELD else "held"
 
 
 def action_json(action: Action) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import click
 from llmao_core.errors import LlmaoError
 from llmao_core.keys import Key
 
-from .common import config_option, json_option, loaded, plugins
+from .common import config_option, json_option, loaded_parts
 from .explain import as_value, chooser, lines
 from .moments import at_option, looked_at, shown
 from .printing import clean
@@ -72,8 +72,7 @@ def replay(
 
 
 def _configured(config_path: Path) -> Path:
-    config = loaded(config_path, plugins(), unset_env_warns=True).config
-    return config_path.parent / config.journal.path
+    return config_path.parent / loaded_parts(config_path, ("journal", "path")).journal.path
 
 
 class Told:
@@ -146,6 +145,6 @@ def _print_moment(folder: Path, at: float, chosen: Callable[[Key], bool], *, as_
             click.echo(json.dumps(as_value(record, looked)))
         return
     for record in records:
-        click.echo("\n".join(lines(record, looked)))
+        click.echo("\n".join(lines(as_value(record, looked))))
     for item in looked.view.items if chosen is everybody else ():
         click.echo(f"! {clean(item.sentence)}")

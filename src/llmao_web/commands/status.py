@@ -19,7 +19,7 @@ from llmao_core.errors import LlmaoError
 from llmao_core.secret import Secret
 from llmao_core.urls import is_loopback, url_trouble
 
-from .common import config_option, json_option, loaded, plugins
+from .common import config_option, json_option, loaded_parts
 from .printing import clean, print_table
 
 TOKEN = "LLMAO_TOKEN"  # noqa: S105 the name of a variable
@@ -30,6 +30,13 @@ _SAID = {
     403: "llmao does not let this token see that. Give it the role admin in api_tokens.",
     503: "llmao has not finished its first pass yet. Ask again in a moment.",
 }
+
+
+NOT_LLMAO = "What answers there is not llmao, or another version of it."
+
+
+class SilentError(LlmaoError):
+    """Nobody answers there."""
 
 
 @frozen
@@ -64,7 +71,7 @@ def place_of(config_path: Path, url: str | None) -> Place:
     """Return where to ask: the given URL, else what the configuration says."""
     given = Secret(os.environ[TOKEN]) if os.environ.get(TOKEN) else None
     if url is None:
-        config = loaded(config_path, plugins(), unset_env_warns=True).config
+        config = loaded_parts(config_path, ("server",), ("auth", "mode"), ("api_tokens",))
         place = Place(_configured(config), given or _own_token(config))
     else:
         place = Place(url, given)
@@ -91,25 +98,34 @@ def _own_token(config: Config) -> Secret | None:
 
 def ask(place: Place) -> Mapping[str, Any]:
     """Return the view; LlmaoError says why there is none."""
+    view = fetched(place, _PATH)
+    if not _is_view(view):
+        raise LlmaoError(NOT_LLMAO)
+    assert isinstance(view, Mapping)
+    return view
+
+
+def fetched(place: Place, path: str) -> object:
+    """Return what the API answers at a path, None for what is no JSON.
+
+    SilentError: nothing answers. LlmaoError: why it does not tell.
+    """
     import httpx
 
     headers = {"authorization": f"Bearer {place.token.reveal()}"} if place.token else {}
     try:
-        answer = httpx.get(place.url.rstrip("/") + _PATH, headers=headers, timeout=_TIMEOUT_S)
+        answer = httpx.get(place.url.rstrip("/") + path, headers=headers, timeout=_TIMEOUT_S)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise LlmaoError(
+        raise SilentError(
             f"llmao does not answer ({type(error).__name__}). Is it running?"
         ) from None
     if answer.status_code != 200:
         raise LlmaoError(_SAID.get(answer.status_code, f"llmao answered {answer.status_code}."))
     try:
-        view = answer.json()
+        told: object = answer.json()
     except (ValueError, RecursionError):
-        view = None
-    if not _is_view(view):
-        raise LlmaoError("What answers there is not llmao, or another version of it.")
-    assert isinstance(view, Mapping)
-    return view
+        return None
+    return told
 
 
 def _is_view(view: object) -> bool:

@@ -19,6 +19,7 @@ DOUBLE_ROW = "written-twice"
 LEFT_ROW = "left-over"
 YAML_ROW = "from-the-file"
 _TICK_S = 0.7
+_TICKS = 8
 
 
 class Hand:
@@ -34,6 +35,13 @@ class Hand:
         rows = self.litellm.truth()
         ids = self.world.rows(host, port)
         return next((rows[one] for one in ids if rows[one].info.get("llmao_fleet")), None)
+
+    async def until_there(self, *servers: tuple[str, int]) -> None:
+        """Wait until llmao has written rows for servers, for some seconds at most."""
+        for _ in range(_TICKS):
+            await self.world.stage.clock.sleep(_TICK_S)
+            if all(self.row(host, port) for host, port in servers):
+                return
 
     def delete(self, host: str, port: int = 8001) -> None:
         """Delete a row."""
@@ -67,15 +75,11 @@ class Hand:
     def misdirect(self) -> None:
         """Let one row dial a listen port, and another a port where nobody is."""
         self.edit(fleet.PAIR, 8002, params={"api_base": f"http://{fleet.PAIR}:8002/v1"})
-        self.edit(fleet.SINGLE, params={"api_base": "http://127.0.0.3:9999/v1"})
+        self.edit(fleet.BY_ADDRESS, 8002, params={"api_base": f"http://{fleet.BY_ADDRESS}:9999/v1"})
 
     async def lose_team_row(self) -> None:
         """Lose another team's row just after llmao wrote."""
-        sleep = self.world.stage.clock.sleep
-        for _ in range(8):
-            await sleep(_TICK_S)
-            if self.row(fleet.SINGLE) is not None:
-                break
+        await self.until_there((fleet.SINGLE, 8001))
         if TEAM_ROW in self.litellm.truth():
             self.litellm.remove(TEAM_ROW)
 

@@ -25,6 +25,9 @@ from llmao_core.config import (
 )
 from llmao_core.history import History, Idle
 from llmao_core.secret import Secret
+from llmao_web.shell.ledger import Entry, EntryKind
+
+from .ports import somewhere
 
 POLL_S = 2.0
 VAST_S = 2.5
@@ -36,11 +39,12 @@ PAIR = "c.41235107"
 SINGLE = "c.41235218"
 BY_ADDRESS = "127.0.0.4"
 POD = "k3v9x2m001"
-STRANGER = "k3v9x2m002"
+STRANGER = "c.41235773"
 STOPPED = "c.41235329"
 IDLE = "c.41235440"
 SPARE = "c.41235551"
 UNASKED = "c.41235662"
+RETIRED = "c.41235884"
 NOBODY = "c.40000001"
 GONE = "c.40000009"
 GONE_ADDRESS = "127.0.0.12"
@@ -56,12 +60,21 @@ CHAT, SMALL, EMBEDDING, RANKING, LARGE = (
 )
 COMMERCIAL = "claude-x"
 LENGTHS = {CHAT: 32768, SMALL: 40960, EMBEDDING: 8192, RANKING: 8192, LARGE: 65536}
+# Name, weights, and what they take of a card and of the disk, in GB.
 _WEIGHTS = {
-    CHAT: ("Gemma 4 26B", "google/gemma-4-26b-it"),
-    SMALL: ("Qwen3 8B", "Qwen/Qwen3-8B"),
-    EMBEDDING: ("BGE M3", "BAAI/bge-m3"),
-    RANKING: ("BGE Reranker v2", "BAAI/bge-reranker-v2-m3"),
-    LARGE: ("GLM 4.5 Air", "zai-org/GLM-4.5-Air"),
+    CHAT: ("Gemma 4 26B", "google/gemma-4-26b-it", 18.0, 20.0),
+    SMALL: ("Qwen3 8B", "Qwen/Qwen3-8B", 17.0, 18.0),
+    EMBEDDING: ("BGE M3", "BAAI/bge-m3", 2.0, 3.0),
+    RANKING: ("BGE Reranker v2", "BAAI/bge-reranker-v2-m3", 2.0, 3.0),
+    LARGE: ("GLM 4.5 Air", "zai-org/GLM-4.5-Air", 62.0, 65.0),
+}
+# Memory of one card as Vast lists it, in MiB; RunPod lists none.
+CARD_MIB = {
+    "RTX 3090": 24_576,
+    "RTX 4090": 24_564,
+    "RTX 5090": 32_607,
+    "A100 SXM4": 81_920,
+    "H100 NVL": 95_830,
 }
 # What a host of fleet.hosts is to serve: model and listen port.
 HOSTS = {
@@ -95,10 +108,11 @@ RENTALS = (
     Rental(SINGLE, "vast", "127.0.0.3", "RTX 4090", 0.38, (8001,)),
     Rental(BY_ADDRESS, "vast", "127.0.0.4", "A100 SXM4", 1.34),
     Rental(POD, "runpod", "127.0.0.5", "RTX 4090", 0.69),
-    Rental(STRANGER, "runpod", "127.0.0.6", "RTX 5090", 0.94, (8001, 8002, 8003)),
+    Rental(STRANGER, "vast", "127.0.0.6", "RTX 5090", 0.61, (8001, 8002, 8003)),
     Rental(STOPPED, "vast", "127.0.0.7", "RTX 4090", 0.09, (8001,), boots=False, stopped=True),
     Rental(IDLE, "vast", "127.0.0.8", "H100 NVL", 2.4, (8001,)),
     Rental(SPARE, "vast", "127.0.0.9", "RTX 3090", 0.22, (8001,)),
+    Rental(RETIRED, "vast", "127.0.0.13", "RTX 3090", 0.19, (8001,), boots=False),
     Rental(UNASKED, "vast", "127.0.0.10", "RTX 3090", 0.21, (8001,), boots=False),
 )
 
@@ -129,7 +143,7 @@ class Places:
     runpod: str
     fleet: str = FLEET
     # Two demos on one machine must not want the same ports.
-    first_port: int = field(factory=lambda: 21_000 + 20 * secrets.randbelow(500))
+    first_port: int = field(factory=lambda: somewhere((COMMERCIAL_ADDRESS, GONE_ADDRESS)))
 
 
 def demo_config(places: Places, server: ServerConfig, keys: Keys) -> Config:
@@ -164,7 +178,7 @@ def demo_config(places: Places, server: ServerConfig, keys: Keys) -> Config:
             ),
         ),
         policy={"delete_duplicate": "needs_human"},
-        brake=BrakeConfig(fraction=0.15, at_least=2, window_s=20),
+        brake=BrakeConfig(fraction=0.15, at_least=2, window_s=8),
     )
 
 
@@ -186,9 +200,10 @@ def _fleet(name: str, keys: Keys) -> FleetConfig:
 
 
 def _model(name: str, mode: Mode = "chat") -> Model:
-    shown, weights = _WEIGHTS[name]
-    recipe = Recipe(weights, max_model_len=LENGTHS[name], mode=mode)
-    info = {"vllm": {"model": weights, "max_model_len": LENGTHS[name]}}
+    shown, weights, vram_gb, disk_gb = _WEIGHTS[name]
+    length = LENGTHS[name]
+    recipe = Recipe(weights, max_model_len=length, vram_gb=vram_gb, disk_gb=disk_gb, mode=mode)
+    info = {"vllm": {"model": weights, "max_model_len": length, "vram_gb": vram_gb}}
     return Model(name, shown, model_info=info, recipe=recipe)
 
 
@@ -196,6 +211,11 @@ def remembered(now: float) -> History:
     """Return what llmao would remember had it run for hours: one box has been idle since."""
     since = now - 3 * 3600 - 600
     return History(idle={("vast", instance_of(IDLE)): Idle(since, now)})
+
+
+def decided(now: float) -> tuple[Entry, ...]:
+    """Return what was decided before: a box was retired yesterday, and its rental never ended."""
+    return (Entry(now - 86_400, "alice", EntryKind.RETIRED, RETIRED),)
 
 
 def instance_of(name: str) -> str:

@@ -3,13 +3,18 @@
 Rule of this file: shapes; the scenes themselves are in `scenes_machines` and `scenes_proxy`.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from attrs import frozen
 
 from llmao_web.pages.names import element
+from llmao_web.pages.tour import Line, Step
 
-BEAT_S = 5.0
+from .fleet import HOSTS, STRANGER
+from .visitor import Deeds
+
+# Long enough to read two lines, go where they lead, and see it happen.
+SHOWN_S = 11.0
 Deed = Callable[[], Awaitable[None]]
 
 MODELS, BOXES, ADMIN = ("/models", "Models"), ("/boxes", "Boxes"), ("/admin", "Admin")
@@ -28,16 +33,50 @@ def box(host: str) -> tuple[str, str]:
     return f"/boxes/{host}", host
 
 
+async def nothing() -> None:
+    """Do nothing."""
+
+
 @frozen
 class Scene:
-    """One thing that happens. number: its place. act: begins it. mend: ends it, after lasts_s."""
+    """One thing that happens. act: begins it. mend: ends it, after lasts_s.
 
-    number: int
+    place: in the story; scenes of one place are played together, each with servers that the
+    others leave alone.
+    """
+
+    place: int
     said: str
     places: tuple[tuple[str, str], ...]
     act: Deed
     mend: Deed | None = None
-    lasts_s: float = BEAT_S
+    lasts_s: float = 5.0
+
+
+def told(scenes: Sequence[Scene], deeds: Deeds) -> Step:
+    """Return what is said of scenes that are played, true after what a visitor did by hand."""
+    return Step(tuple(_line(scene, deeds) for scene in scenes))
+
+
+def _line(scene: Scene, deeds: Deeds) -> Line:
+    drained = sorted(host for host in deeds.drained if host in HOSTS and host in scene.said)
+    said = "".join(f" {host} is drained, so nothing of it is routed." for host in drained)
+    return Line(scene.said + said, scene.places)
+
+
+def waiting(deeds: Deeds) -> Line:
+    """Return what is said of the box that waits for an approval, or no longer does."""
+    if STRANGER in deeds.serving:
+        return Line(f"{STRANGER}, which was approved by hand, serves.", (box(STRANGER), MODELS))
+    if STRANGER in deeds.approved:
+        return Line(
+            f"{STRANGER} was approved: it boots, and gets its routes.", (box(STRANGER), MODELS)
+        )
+    return Line(
+        f"{STRANGER} asks for a configuration and nobody knows it: approve it, and watch it boot "
+        "and get its routes.",
+        ((f"/admin?host={STRANGER}#approve", "Approve"), MODELS),
+    )
 
 
 def at_once(do: Callable[[], object]) -> Deed:

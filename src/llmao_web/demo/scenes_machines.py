@@ -1,6 +1,6 @@
 """Scenes in which machines, providers or configuration go wrong; a real proxy sees them, too.
 
-Rule of this file: what is told is what is done. Numbers are places in the story.
+Rule of this file: what is told is what is done. Numbers are their places in the story.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from llmao_core.testing.fake_vllm import Mode
 
 from . import fleet
 from .fleet import BY_ADDRESS, CHAT, EMBEDDING, PAIR, POD, SINGLE, SMALL
-from .scene import ADMIN, BOXES, LOG, MODELS, SOURCES, WORK, Scene, at_once, box, model
+from .scene import ADMIN, BOXES, LOG, SOURCES, WORK, Scene, at_once, box, model
 from .world import World
 
 
@@ -40,7 +40,7 @@ class MachineScenes:
             6,
         )
         yield Scene(
-            4,
+            3,
             f"{SINGLE} vanishes from Vast's listing, and somebody else's server is at its address: "
             "llmao hands it no bearer, takes the route out and says which line to remove.",
             (WORK, BOXES),
@@ -49,7 +49,7 @@ class MachineScenes:
             13,
         )
         yield Scene(
-            6,
+            4,
             f"Vast maps other public ports to {PAIR}, and a stranger has its old one: the routes "
             "follow once the servers answer at the new ones.",
             (box(PAIR), LOG),
@@ -58,7 +58,7 @@ class MachineScenes:
             7,
         )
         yield Scene(
-            7,
+            4,
             f"{POD} port 8001 comes up with another model than it should.",
             (model(SMALL), WORK),
             lambda: world.restart(POD, mode=Mode.WRONG_MODEL),
@@ -66,7 +66,7 @@ class MachineScenes:
             8,
         )
         yield Scene(
-            8,
+            5,
             f"The box at {BY_ADDRESS} is replaced, and two new ones share the address for a while: "
             "llmao takes neither until it is plain which is meant.",
             (BOXES, WORK),
@@ -75,23 +75,23 @@ class MachineScenes:
 
     def _failing(self) -> Iterable[Scene]:
         yield Scene(
-            9,
+            5,
             f"{PAIR} port 8001 is so busy that it answers late, and is left alone. Port 8002 "
             "answers /health and does nothing any more: it is found out and taken out.",
             (box(PAIR), model(SMALL)),
             at_once(lambda: self._strain(Mode.SLOW, Mode.FROZEN)),
             at_once(lambda: self._strain(Mode.SERVES, Mode.SERVES)),
-            11,
+            14,
         )
         yield Scene(
-            10,
+            7,
             "Vast's API answers 502, so nothing is concluded from it. Meanwhile somebody asks for "
             "a configuration with a wrong fleet key.",
             (SOURCES, WORK),
             self._outage,
         )
         yield Scene(
-            11,
+            6,
             f"{SINGLE} still runs the bearer of the previous salt, and serves all the same.",
             (WORK, box(SINGLE)),
             lambda: self._salt(previous=True),
@@ -99,19 +99,19 @@ class MachineScenes:
             7,
         )
         yield Scene(
-            16,
+            9,
             f"{PAIR} port 8002 is restarted with a context far longer than its recipe says, and "
             f"{BY_ADDRESS} runs an older revision of its configuration.",
             (model(SMALL), box(BY_ADDRESS)),
             lambda: self._restart_with(262_144, "r1-" + "0" * 32),
             lambda: self._restart_with(fleet.LENGTHS[SMALL], ""),
-            9,
+            5,
         )
 
     def _last(self) -> Iterable[Scene]:
         world = self.world
         yield Scene(
-            20,
+            13,
             f"Both servers of {PAIR} refuse our bearer at once. That is too large a part of the "
             "fleet: the brake holds the removals until somebody releases it.",
             (WORK, ADMIN),
@@ -120,32 +120,26 @@ class MachineScenes:
             9,
         )
         yield Scene(
-            22,
+            8,
             "The configuration is read again and has a mistake: the old one stays in force.",
             (WORK, ADMIN),
             at_once(lambda: self.reload(False)),
             at_once(lambda: self.reload(True)),
+            8,
         )
         yield Scene(
-            23,
-            f"Vast says that both listen ports of {PAIR} have the same public port.",
-            (box(PAIR), model(CHAT)),
+            13,
+            f"Vast says that both listen ports of {BY_ADDRESS} have the same public port.",
+            (box(BY_ADDRESS), model(EMBEDDING)),
             self._share_port,
-            lambda: world.remap(PAIR),
+            lambda: world.remap(BY_ADDRESS),
             6,
         )
         yield Scene(
-            12,
+            6,
             f"{BY_ADDRESS} announces that it restarts {EMBEDDING}: the route goes first.",
             (model(EMBEDDING), LOG),
             self._announced,
-        )
-        yield Scene(
-            24,
-            f"All is mended. {fleet.STRANGER} still asks for a configuration and nobody knows it: "
-            "approve it, and watch it boot and get its routes.",
-            ((f"/admin?host={fleet.STRANGER}#approve", "Approve"), MODELS),
-            at_once(lambda: None),
         )
 
     def _strain(self, first: Mode, second: Mode) -> None:
@@ -167,7 +161,7 @@ class MachineScenes:
         self._strain(Mode.WRONG_KEY, Mode.WRONG_KEY)
 
     async def _outage(self) -> None:
-        self.world.stage.providers["vast"].go_wrong("gateway", times=2)
+        self.world.stage.providers["vast"].go_wrong("gateway", times=3)
         await self.world.boxes[fleet.UNASKED].report(key=Secret("a-key-of-another-fleet"))
 
     async def _salt(self, *, previous: bool) -> None:
@@ -179,10 +173,12 @@ class MachineScenes:
         if (server := self.world.server(PAIR, 8002)) is not None:
             server.max_model_len = max_model_len
         await self.world.boxes[BY_ADDRESS].report(revision)
-        await self.world.restart(PAIR, 8002, down_s=4.0)
+        await self.world.restart(PAIR, 8002, down_s=3.0)
 
     async def _share_port(self) -> None:
-        one = self.world.boxes[PAIR]
+        # The scene before ends with a row of the same box.
+        await self.world.stage.clock.sleep(4)
+        one = self.world.boxes[BY_ADDRESS]
         public = one.public(8001)
         one.provider.remap(one.instance, {8001: public, 8002: public})
 

@@ -4,7 +4,6 @@ Rule of this file: none of this is played where a real proxy stands in.
 """
 
 from collections.abc import Iterable
-from functools import partial
 
 from attrs import frozen
 
@@ -12,7 +11,7 @@ from llmao_core.testing.fake_vllm import Mode
 from llmao_litellm.fake_http import error
 
 from .by_hand import Hand
-from .fleet import BY_ADDRESS, EMBEDDING, POD, SINGLE, SMALL
+from .fleet import BY_ADDRESS, EMBEDDING, PAIR, POD, SINGLE, SMALL
 from .scene import LOG, SOURCES, WORK, Scene, at_once, model
 from .world import World
 
@@ -32,7 +31,6 @@ class ProxyScenes:
         yield from self._proxy()
 
     def _rows(self) -> Iterable[Scene]:
-        hand = self.hand
         yield Scene(
             2,
             "Somebody is in LiteLLM's own pages: one deployment is deleted, one changed, one "
@@ -42,12 +40,6 @@ class ProxyScenes:
         )
         yield Scene(
             3,
-            "Now they let one deployment dial a listen port, and another a port where nobody is.",
-            (model(SMALL), LOG),
-            at_once(hand.misdirect),
-        )
-        yield Scene(
-            5,
             f"llmao cannot reach {BY_ADDRESS}, and LiteLLM can: the routes stay. With {POD} it is "
             "the other way round.",
             (WORK, model(EMBEDDING)),
@@ -57,29 +49,32 @@ class ProxyScenes:
         )
 
     def _proxy(self) -> Iterable[Scene]:
-        hand, litellm, switches = self.hand, self.hand.litellm, self.hand.litellm.switches
-        for at, said, wrong in (
-            (13, "LiteLLM's database is down: the routes stay as they are.", "dead_database"),
-            (15, "LiteLLM is restarted without its database.", "no_database"),
-        ):
-            yield Scene(
-                at,
-                said,
-                (SOURCES, WORK),
-                at_once(partial(setattr, switches, wrong, True)),
-                at_once(partial(setattr, switches, wrong, False)),
-                4.5,
-            )
+        hand, litellm = self.hand, self.hand.litellm
         yield Scene(
-            14,
-            "LiteLLM's master key is changed, and llmao does not know the new one.",
+            7,
+            "LiteLLM's master key is changed, and llmao does not know the new one: the routes stay "
+            "as they are.",
             (SOURCES, WORK),
             at_once(hand.refuse_key),
             at_once(hand.take_key),
-            4.5,
+            7,
         )
         yield Scene(
-            17,
+            8,
+            "LiteLLM's database is down, and then LiteLLM is restarted without it: the routes stay "
+            "as they are.",
+            (SOURCES, WORK),
+            self._without_database,
+        )
+        yield Scene(
+            10,
+            "Two other deployments are edited: one dials a listen port, one a port where nobody "
+            "is. Both are put back.",
+            (model(EMBEDDING), LOG),
+            self._misdirect,
+        )
+        yield Scene(
+            10,
             "A deployment is written twice, one is copied by hand, and one is left of a box that "
             "nobody intends any more: a person decides what goes.",
             (WORK, ("/models#others-name", "other deployments")),
@@ -88,7 +83,7 @@ class ProxyScenes:
             8,
         )
         yield Scene(
-            18,
+            9,
             f"{POD} port 8001 restarts and does no work: no route without proof. LiteLLM fails a "
             f"write for {SINGLE}, which is tried again.",
             (WORK, model(SMALL)),
@@ -97,14 +92,14 @@ class ProxyScenes:
             6,
         )
         yield Scene(
-            19,
+            11,
             "Every deployment vanishes from LiteLLM at once, as in an upgrade gone wrong.",
             (WORK, LOG),
             at_once(litellm.empty),
             at_once(hand.add_team_row),
         )
         yield Scene(
-            21,
+            12,
             f"LiteLLM sets a field of {SINGLE} anew after each write, and cannot load what is "
             f"written for {BY_ADDRESS}: llmao stops trying and says so.",
             (WORK, LOG),
@@ -129,6 +124,18 @@ class ProxyScenes:
         for port in (8001, 8002):
             self.world.become(BY_ADDRESS, Mode.SERVES, port)
         await self.hand.litellm.health.run_background()
+
+    async def _without_database(self) -> None:
+        switches = self.hand.litellm.switches
+        switches.dead_database = True
+        await self.world.stage.clock.sleep(4.5)
+        switches.dead_database, switches.no_database = False, True
+        await self.world.stage.clock.sleep(4.5)
+        switches.no_database = False
+
+    async def _misdirect(self) -> None:
+        await self.hand.until_there((PAIR, 8002), (BY_ADDRESS, 8002))
+        self.hand.misdirect()
 
     async def _unproven(self) -> None:
         self.hand.litellm.answer_next.append(("/model/new", _FAILED))

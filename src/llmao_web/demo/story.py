@@ -1,60 +1,87 @@
-"""The story of the demo: scenes in which something breaks and is mended, told one by one.
+"""The story of the demo: scenes in which something breaks and is mended, told as they are played.
 
-Rule of this file: a scene begins every few seconds and may last into the next ones; each concerns
-servers that those around it leave alone. Two minutes later it begins anew.
+Rule of this file: what is told stays true while it is shown, whatever a visitor does meanwhile.
+After the last scenes it begins anew.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import groupby
 
 from attrs import define, field
 
-from llmao_web.pages.tour import Step, Tour
+from llmao_web.pages.tour import Line, Step, Tour
 
 from .by_hand import Hand
 from .fleet import POD
-from .scene import BEAT_S, BOXES, MODELS, Scene
+from .scene import BOXES, MODELS, SHOWN_S, Scene, told, waiting
 from .scenes_machines import MachineScenes
 from .scenes_proxy import ProxyScenes
+from .visitor import Deeds, Watch
 from .world import World
 
 BOOT_S = 9.0
+_LOOK_S = 1.0
 OPENING = Step(
-    "Boxes rented at Vast and RunPod boot: each asks llmao what to serve, and loads. A route "
-    "follows once a server has proven that it works.",
-    (MODELS, BOXES),
+    (
+        Line(
+            "Boxes rented at Vast and RunPod boot: each asks llmao what to serve, and loads. A "
+            "route follows once a server has proven that it works.",
+            (MODELS, BOXES),
+        ),
+    )
 )
+_MENDED = Line("All is mended, and nothing breaks for a moment.", (MODELS,))
 
 
 @define
 class Story:
-    """Tells the scenes. say: told what happens, one sentence each."""
+    """Tells the scenes. say: told what happens, one sentence each. shown_s: how long each is."""
 
     world: World
     tour: Tour
     say: Callable[[str], None]
     reload: Callable[[bool], None]
+    shown_s: float = SHOWN_S
+    _deeds: Deeds = field(factory=Deeds)
     _under_way: set[asyncio.Task[None]] = field(factory=set)
 
     async def run(self, minutes: float) -> None:
         """Let every box boot, then play the scenes one after the other until the time is up."""
-        clock = self.world.stage.clock
-        until = clock.monotonic() + minutes * 60
+        until = self.world.stage.clock.monotonic() + minutes * 60
         await self.world.begin()
-        await self._told(OPENING, BOOT_S, until)
+        await self._show(lambda: OPENING, BOOT_S, until)
         self.world.crowd(POD, 8002)
+        scenes = self._scenes()
+        while await self._played(scenes, until):
+            await self._show(self._rest, self.shown_s, until)
+        self.say(f"{minutes:g} minutes are over: the demo ends.")
+
+    def _scenes(self) -> list[Scene]:
         scenes = list(MachineScenes(self.world, self.reload).all())
         if self.world.litellm is not None:
             hand = Hand(self.world, self.world.litellm)
             hand.begin()
             scenes += ProxyScenes(self.world, hand).all()
-        while True:
-            for scene in sorted(scenes, key=lambda each: each.number):
-                if clock.monotonic() >= until:
-                    self.say(f"{minutes:g} minutes are over: the demo ends.")
-                    return
+        return sorted(scenes, key=lambda each: each.place)
+
+    async def _played(self, scenes: Sequence[Scene], until: float) -> bool:
+        """Play scenes, those of one place together; tell whether there is time left after them."""
+        for _, together in groupby(scenes, key=lambda each: each.place):
+            playing = tuple(together)
+            for scene in playing:
                 self._begin(scene)
-                await self._told(Step(scene.said, scene.places), BEAT_S, until)
+            await self._show(partial(self._told, playing), self.shown_s, until)
+            if self.world.stage.clock.monotonic() >= until:
+                return False
+        return True
+
+    def _told(self, scenes: Sequence[Scene]) -> Step:
+        return told(scenes, self._deeds)
+
+    def _rest(self) -> Step:
+        return Step((_MENDED, waiting(self._deeds)))
 
     async def close(self) -> None:
         """Drop what is under way and switch everything off."""
@@ -62,11 +89,19 @@ class Story:
             task.cancel()
         await self.world.close()
 
-    async def _told(self, step: Step, seconds: float, until: float) -> None:
-        self.tour.show(step)
-        self.say(step.said)
-        left_s = until - self.world.stage.clock.monotonic()
-        await self.world.stage.clock.sleep(max(min(seconds, left_s), 0.0))
+    async def _show(self, step: Callable[[], Step], seconds: float, until: float) -> None:
+        """Show a step for so long, and say it anew when a visitor has changed what is true."""
+        clock = self.world.stage.clock
+        ends = min(clock.monotonic() + seconds, until)
+        watch = Watch(self.world.stage.http, self.world.llmao_url)
+        for line in step().lines:
+            self.say(line.said)
+        while True:
+            self.tour.show(step())
+            if (left_s := ends - clock.monotonic()) <= 0:
+                return
+            await clock.sleep(min(_LOOK_S, left_s))
+            self._deeds = await watch.look(self._deeds)
 
     def _begin(self, scene: Scene) -> None:
         task = asyncio.create_task(self._play(scene))

@@ -5,7 +5,7 @@ Rule of this file: deeds, not a story. Each is what a machine, a provider or a p
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from typing import Any
 
 import httpx
@@ -26,6 +26,7 @@ from llmao_web.shell.clock import Clock
 from . import fleet
 from .box import KV_TOKENS, Box, Quirks
 from .fleet import Keys, Places, Rental
+from .ports import free_above
 
 _QUIRKS = {fleet.POD: Quirks(guarded=False), fleet.IDLE: Quirks(comes_up=False)}
 
@@ -173,11 +174,12 @@ class World:
             rental.name,
             id=fleet.instance_of(rental.name) if named else "",
             address=rental.address,
-            ports=self._free(provider, rental),
+            ports=self._free(provider, rental.address, rental.ports),
             life=Life.EXITED if rental.stopped else Life.RUNNING,
             gpu_name=rental.gpu,
             gpu_count=rental.gpu_count,
             price_per_hour=rental.price_per_hour,
+            shown={"gpu_ram": fleet.CARD_MIB[rental.gpu]} if rental.provider == "vast" else {},
             started_at=self.stage.clock.now() - 5 * 3600,
         )
         box = self.boxes[rental.name] = Box(
@@ -195,16 +197,16 @@ class World:
             self.start(box)
         return box
 
-    def _free(self, provider: FakeProvider, rental: Rental) -> dict[int, int]:
-        """Return public ports for a new box, above those of others at its address."""
+    def _free(self, provider: FakeProvider, address: str, listen: Iterable[int]) -> dict[int, int]:
+        """Return public ports for a box, above those of all there were at its address."""
         used = [
             public
             for one in provider.boxes.values()
-            if one.address == rental.address
+            if one.address == address
             for public in one.ports.values()
         ]
         first = max(used, default=self.stage.places.first_port - 1) + 1
-        return {listen: first + place for place, listen in enumerate(rental.ports)}
+        return free_above(address, first, listen)
 
     def start(self, box: Box) -> None:
         """Switch a box on; it boots on its own."""
@@ -273,7 +275,7 @@ class World:
         """Give a box other public ports. taken: somebody else's server is at an old one."""
         box = self.boxes[host]
         old = box.public(8001)
-        box.provider.remap(box.instance)
+        self._map_elsewhere(box)
         await box.moved()
         if taken:
             await self.stranger(box.address, old)
@@ -292,8 +294,12 @@ class World:
         box = self.boxes[host]
         box.provider.boxes[box.instance].listed_until = float("inf")
         box.provider.turn(box.instance, Life.RUNNING)
-        box.provider.remap(box.instance)
+        self._map_elsewhere(box)
         self.start(box)
+
+    def _map_elsewhere(self, box: Box) -> None:
+        listen = tuple(box.provider.boxes[box.instance].ports)
+        box.provider.remap(box.instance, self._free(box.provider, box.address, listen))
 
     async def stranger(self, address: str, port: int) -> None:
         """Let somebody else serve at an address."""

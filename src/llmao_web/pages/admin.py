@@ -8,14 +8,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
 from llmao_core.actions import ActionKind
 from llmao_core.errors import LlmaoError
 from llmao_core.intended import Intended
-from llmao_core.plan import DEFAULT_POLICY, Action, Plan, Policy
+from llmao_core.plan import DEFAULT_POLICY, Action, Hold, Plan, Policy
 from llmao_core.records import LitellmSignal, Record, View
 from llmao_web.box_files import read_box_file
 from llmao_web.desk import Desk, Office
@@ -23,15 +23,15 @@ from llmao_web.shell.archive import digest_of
 from llmao_web.shell.ledger import Numbered
 from llmao_web.shell.store import Wanted
 
-from .approving import Approving, approving
+from .approving import Approving, approving, state_of
 from .forms import AnyRequest, Form, fields_of
 from .hosts_lines import hosts_lines
 from .live import Live, Source
 from .log import line
-from .names import element, page_of
+from .names import counted, element, page_of
 from .render import Renderer, page
 from .sheet import Sheet
-from .work import Button, releasable, run_button
+from .work import Button, releasable, release_button, run_button
 
 ACTIONS_SHOWN = 100
 CHECKS_SHOWN = 25
@@ -77,7 +77,7 @@ class AdminPages:
         self._renderer = renderer
         self._fleet = fleet
         self._installer = read_box_file("install_set.py").sha256
-        self._followed: dict[str, tuple[View | None, Sheet]] = {}
+        self._followed: dict[bool, tuple[View | None, Sheet]] = {}
 
     def sources(self) -> dict[str, Source]:
         """Return how the script of the page follows it."""
@@ -85,13 +85,23 @@ class AdminPages:
 
     async def _follow(self, which: str) -> Sheet:
         """Return the sheet, made once per pass for everybody who looks."""
-        view, before = self._desk.view(), self._followed.get(which)
+        choosing, _, host = which.partition(":")
+        view, before = self._desk.view(), self._followed.get(bool(choosing))
         if before is None or before[0] is not view:
-            before = self._followed[which] = view, await self.sheet(choosing=which == CHOOSING)
-        return before[1]
+            made = view, await self._sheet(choosing=bool(choosing))
+            before = self._followed[bool(choosing)] = made
+        return self._with_form(before[1], host) if choosing else before[1]
 
-    async def sheet(self, *, choosing: bool) -> Sheet:
+    async def sheet(self, host: str = "", *, choosing: bool) -> Sheet:
         """Return what changes by itself. choosing: a host's form stands where hosts wait."""
+        sheet = await self._sheet(choosing=choosing)
+        return self._with_form(sheet, host) if choosing else sheet
+
+    def _with_form(self, sheet: Sheet, host: str) -> Sheet:
+        """Return a sheet that is another one once the host is approved: the page is read anew."""
+        return evolve(sheet, lists={f"form {state_of(self._office, host)}": ()})
+
+    async def _sheet(self, *, choosing: bool) -> Sheet:
         context = await self._context()
         made = {"rest": "admin_rest.html.j2", "waiting": "admin_waiting.html.j2"}
         if choosing:
@@ -130,9 +140,10 @@ def admin_page(pages: AdminPages, live: Live, renderer: Renderer) -> HTTPRouteHa
     @page("/admin")
     async def admin(request: AnyRequest) -> Response[str]:
         form = pages.form(fields_of(request.url.query))
-        choosing = form["choosing"] is not None
-        sheet = await pages.sheet(choosing=choosing)
-        followed = f"{NAME}:{CHOOSING if choosing else ''}"
+        choosing: Approving | None = form["choosing"]
+        host = choosing.host if choosing else ""
+        sheet = await pages.sheet(host, choosing=choosing is not None)
+        followed = f"{NAME}:{CHOOSING}:{host}" if choosing else f"{NAME}:"
         context = {**form, "sheet": sheet, "live": live.address(followed, sheet)}
         return await asyncio.to_thread(
             lambda: renderer.page("admin.html.j2", context, request=request)
@@ -150,7 +161,7 @@ def _admin(desk: Desk, office: Office, fleet: str) -> dict[str, Any]:
         "unknown": office.unknown(),
         "planned": _planned(plan, fleet),
         "plan_size": len(plan.actions) if plan else 0,
-        "braked": sum(action.hold.name == "BRAKE" for action in plan.actions) if plan else 0,
+        "release": _release(plan),
         "policy": _policy(intended),
         "brake": intended.config.brake if intended else None,
         "notes": sorted(office.notes().items()),
@@ -162,6 +173,12 @@ def _admin(desk: Desk, office: Office, fleet: str) -> dict[str, Any]:
         "checked": office.checked(),
         "checks": _checks(view, fleet),
     }
+
+
+def _release(plan: Plan | None) -> Button | None:
+    """Return the button that releases the brake, None while it holds nothing."""
+    braked = sum(action.hold is Hold.BRAKE for action in plan.actions) if plan else 0
+    return release_button(f"Release the brake ({counted(braked, 'removal')})") if braked else None
 
 
 def _unpasted(office: Office, intended: Intended | None) -> list[Any]:

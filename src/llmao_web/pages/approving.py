@@ -4,6 +4,7 @@ Rule of this file: a choice is read back from the address of the page, so that f
 before anything is sent; a choice that is nonsense is shown as chosen and refused when sent.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from attrs import evolve, frozen
@@ -13,6 +14,7 @@ from llmao_core.fit import Fit, Need, Room, fit, need, suggest
 from llmao_core.intended import Approval, Intended
 from llmao_core.records import View
 from llmao_core.snapshots import Instance, UnknownHost
+from llmao_core.verdicts import DOWN
 from llmao_web.desk import Office
 from llmao_web.shell.asking import Refusal, checked_host, checked_rows, process_name
 
@@ -43,7 +45,9 @@ class Slot:
 class Approving:
     """The form of one host. trouble: why it cannot be approved as chosen, "" for nothing.
 
-    suggested: the choice is llmao's own. together: how the chosen rows fit.
+    suggested: the choice is llmao's own. together: how the chosen rows fit. need_gb: GPU memory
+    they take together, None when a recipe does not say. settled: it is approved, and nothing else
+    was chosen since.
     """
 
     host: str
@@ -56,8 +60,10 @@ class Approving:
     slots: tuple[Slot, ...]
     rows: tuple[HostRow, ...]
     together: Fit
+    need_gb: float | None
     suggested: bool
     approved: Approval | None
+    settled: bool
 
 
 def approving(intended: Intended, view: View | None, office: Office, asked: Form) -> Approving:
@@ -76,6 +82,7 @@ def approving(intended: Intended, view: View | None, office: Office, asked: Form
     trouble = trouble or bad
     if not trouble and rows:
         trouble = _refused(intended, host, rows)
+    recipes = _recipes(models, rows)
     return Approving(
         host=host,
         trouble=trouble,
@@ -86,10 +93,26 @@ def approving(intended: Intended, view: View | None, office: Office, asked: Form
         options=tuple(_options(models, room)),
         slots=tuple(_slots(rows, ports)),
         rows=rows,
-        together=fit(_recipes(models, rows), room),
+        together=fit(recipes, room),
+        need_gb=_sum(need(recipe).gb for _, recipe in recipes),
         suggested=suggested,
         approved=approved,
+        settled=approved is not None and not asked.all("model"),
     )
+
+
+def state_of(office: Office, host: str) -> str:
+    """Return what changes when somebody approves a host or takes that back."""
+    return next((f"{each.by} {each.at}" for each in office.approvals() if each.host == host), "")
+
+
+def _sum(figures: Iterable[float | None]) -> float | None:
+    total = 0.0
+    for each in figures:
+        if each is None:
+            return None
+        total += each
+    return total
 
 
 def _host(given: str) -> tuple[str, str]:
@@ -130,12 +153,16 @@ def _room(instance: Instance | None) -> Room:
 
 
 def _wanting(models: Iterable[Model], view: View | None) -> list[Model]:
-    """Return models, those with the fewest healthy servers first, of these the largest."""
-    healthy = {each.name: each.healthy for each in view.models} if view else {}
+    """Return models, those with the fewest servers first, of these the largest.
+
+    A server counts that works or is on its way: boxes approved one after the other differ.
+    """
+    records = view.records if view else ()
+    served = Counter(one.key.model for one in records if one.lifecycle not in DOWN)
     return sorted(
         models,
         key=lambda model: (
-            healthy.get(model.model_name, 0),
+            served[model.model_name],
             -((model.recipe and need(model.recipe).gb) or 0.0),
             model.model_name,
         ),

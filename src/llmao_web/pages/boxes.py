@@ -1,22 +1,17 @@
-"""Boxes: what is rented, what it costs, what it serves, who says so; and the page of one.
+"""Boxes: what is rented, what it costs, what it serves, and who says so.
 
 Rule of this file: every instance of every listing and every host is a box somewhere, matched as
 the newest pass matched them. It concludes nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-from urllib.parse import quote
+from collections.abc import Iterable, Mapping
 
 from attrs import define, field, frozen
-from litestar import Response
-from litestar.exceptions import NotFoundException
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath
 
 from llmao_core.errors import LlmaoError
-from llmao_core.intended import Intended
-from llmao_core.keys import Key, host_name
+from llmao_core.intended import Intended, Labels
+from llmao_core.keys import Key
+from llmao_core.prices import per_hour, rent
 from llmao_core.records import HostView, Record, View
 from llmao_core.snapshots import (
     BoxStatus,
@@ -27,25 +22,22 @@ from llmao_core.snapshots import (
     UnknownHost,
 )
 from llmao_web.desk import Clock, Desk, Office
-from llmao_web.shell.ledger import EntryKind, Note, Numbered
-from llmao_web.shell.store import Fetches, Wanted
+from llmao_web.shell.ledger import Note
+from llmao_web.shell.store import Fetches
 
-from .forms import AnyRequest
-from .hosts_lines import hosts_lines
-from .names import fetch_tone, page_of
-from .render import Renderer, page
-from .said import said
+from .lines import port_of
+from .names import fetch_tone, page_of, page_of_box
 
 NOWHERE = "in no listing"
-ENTRIES_SHOWN = 50
 
 
 @frozen
 class Served:
-    """One deployment of a box, with the address of its page."""
+    """One deployment of a box. page: its address. port: what can be dialled, None for none."""
 
     record: Record
     page: str
+    port: int | None
 
 
 @frozen
@@ -72,7 +64,7 @@ class Box:
     @property
     def page(self) -> str:
         """Return the address of its own page, "" for an instance that nothing takes for a host."""
-        return page_ofbox_of(self.name) if self.host else ""
+        return page_of_box(self.name) if self.host else ""
 
     @property
     def alive(self) -> bool:
@@ -80,10 +72,32 @@ class Box:
         return self.instance is not None and self.instance.status is BoxStatus.UP
 
     @property
+    def rented(self) -> bool:
+        """Tell whether a listing has it, and not as gone."""
+        return self.instance is not None and self.instance.status is not BoxStatus.GONE
+
+    @property
     def price_per_hour(self) -> float | None:
         """Return its price in dollars; None when no listing tells, or it is gone."""
-        gone = self.instance is None or self.instance.status is BoxStatus.GONE
-        return None if gone or self.instance is None else self.instance.price_per_hour
+        return self.instance.price_per_hour if self.instance and self.rented else None
+
+    @property
+    def rent(self) -> str:
+        """Return in words what it costs now, "" for what no listing has."""
+        return rent(self.price_per_hour, running=self.alive) if self.rented else ""
+
+    @property
+    def still_rented(self) -> str:
+        """Return what is to be done about a retired box that is still rented, "" for others."""
+        if not (self.retired and self.rented):
+            return ""
+        price = f" for {per_hour(self.price_per_hour)}" if self.price_per_hour else ""
+        return f"Retired, and still rented{price}: end the rental at {self.provider}."
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return every name it goes by."""
+        return frozenset((self.name, *(self.instance.called if self.instance else ())))
 
 
 @define
@@ -135,58 +149,6 @@ class Known:
     trouble: str = ""
 
 
-def page_ofbox_of(host: str) -> str:
-    """Return the address of a host's page."""
-    return f"/boxes/{quote(host, safe='')}"
-
-
-def box_page(
-    desk: Desk, office: Office, clock: Clock, renderer: Renderer, fleet: str
-) -> HTTPRouteHandler:
-    """Return the handler of `/boxes/HOST`."""
-
-    @page("/boxes/{name:str}")
-    async def box(name: FromPath[str], request: AnyRequest) -> Response[str]:
-        known = await known_of(desk, office, clock, fleet)
-        host = _named(name)
-        trouble, entries = await _entries(office, host)
-        found = _one(known, host) if known else None
-        if found is None and not entries and not trouble:
-            raise NotFoundException
-        rows = next((each for each in office.approvals() if each.host == host), None)
-        context = {
-            "name": host,
-            "trouble": trouble,
-            "box": found,
-            "entries": [(each.entry, said(each.entry)) for each in entries],
-            "approved": rows,
-            "lines": hosts_lines([rows]) if rows else "",
-            "reboot": office.reboots().get(host),
-            "remembered": _remembered(
-                entry.entry.detail for entry in entries if entry.entry.kind is EntryKind.RETIRED
-            ),
-            "retired": bool(known and host in known.intended.labels.retired_hosts),
-        }
-        return renderer.page("box.html.j2", context, request=request)
-
-    return box
-
-
-def _named(text: str) -> str:
-    try:
-        return host_name(text)
-    except ValueError:
-        return ""
-
-
-async def _entries(office: Office, host: str) -> tuple[str, Sequence[Numbered]]:
-    """Return the newest entries of a host, and why there are none that could be read."""
-    try:
-        return "", await office.entries(Wanted(host=host, limit=ENTRIES_SHOWN)) if host else ()
-    except LlmaoError as error:
-        return str(error), ()
-
-
 async def known_of(desk: Desk, office: Office, clock: Clock, fleet: str) -> Known | None:
     """Return what boxes are matched from now; None before the first pass."""
     trouble, fetches = "", {}
@@ -224,6 +186,17 @@ def listed_as(listings: Mapping[str, Reading[Listing]], host: str) -> tuple[Inst
     return found[0] if len(found) == 1 else (None, "")
 
 
+def called(listings: Mapping[str, Reading[Listing]]) -> frozenset[str]:
+    """Return every name of every listed instance."""
+    return frozenset(
+        name
+        for reading in listings.values()
+        for instance in (reading.snapshot.body.instances if reading.snapshot else ())
+        if instance.status is not BoxStatus.GONE
+        for name in instance.called
+    )
+
+
 def groups_of(known: Known) -> dict[str, Group]:
     """Return every box under its provider, the providers with a listing first."""
     groups: dict[str, Group] = {}
@@ -247,10 +220,38 @@ def groups_of(known: Known) -> dict[str, Group]:
             )
     for host in known.view.hosts:
         if not host.instance_id or (host.provider, host.instance_id) not in listed:
-            provider = host.provider or host.placed_by or NOWHERE
+            provider = _unlisted_at(host)
             group = groups.setdefault(provider, Group(provider))
             group.boxes.append(box_of(known, records, host.name, provider, host=host))
     return groups
+
+
+def box_named(known: Known, name: str) -> Box | None:
+    """Return the box of one host, None for a name that nothing knows.
+
+    One that is only known to have asked, or to be listed, has no host.
+    """
+    host = next((each for each in known.view.hosts if each.name == name), None)
+    if host is None:
+        instance, provider = listed_as(known.listings, name)
+        asked = name in known.unknown or name in known.notes or name in known.intended.hosts
+        if instance is None and not asked:
+            return None
+        return box_of(known, {}, name, provider or NOWHERE, instance=instance)
+    keys = frozenset(host.keys)
+    records = _records(each for each in known.view.records if each.key in keys)
+    reading = known.listings.get(host.provider)
+    listed = reading.snapshot.body.instances if reading and reading.snapshot else ()
+    instance = next((each for each in listed if each.id == host.instance_id), None)
+    if reading is None or instance is None:
+        return box_of(known, records, name, _unlisted_at(host), host=host)
+    threshold = known.intended.config.fleet.health_fail_threshold
+    stale = reading.state(known.now, threshold) is SourceState.STALE
+    return box_of(known, records, name, host.provider, host=host, instance=instance, stale=stale)
+
+
+def _unlisted_at(host: HostView) -> str:
+    return host.provider or host.placed_by or NOWHERE
 
 
 def _records(records: Iterable[Record]) -> Mapping[Key, Record]:
@@ -280,44 +281,32 @@ def box_of(
         fetched=Fetches(last, last) if last is not None and fetched is None else fetched,
         fetch_tone=fetch_tone(last, known.now),
         drained=name in labels.drained_hosts,
-        retired=name in labels.retired_hosts,
+        retired=_is_retired(name, host, instance, labels),
         served=tuple(
-            Served(records[key], page_of(known.fleet, key))
+            Served(records[key], page_of(known.fleet, key), port_of(records[key].dialable))
             for key in (host.keys if host else ())
             if key in records
         ),
-        refused=_refused(name, instance, known.unknown),
+        refused=_refused(name, instance, known),
     )
 
 
-def _refused(
-    name: str, instance: Instance | None, unknown: Mapping[str, UnknownHost]
-) -> UnknownHost | None:
+def _is_retired(
+    name: str, host: HostView | None, instance: Instance | None, labels: Labels
+) -> bool:
+    """Tell whether a box is retired; one that no host names any more, under any of its names."""
+    if name in labels.retired_hosts:
+        return True
+    named = host is not None and host.intended
+    called = instance.called if instance and not named else ()
+    return not labels.retired_hosts.isdisjoint(called)
+
+
+def _refused(name: str, instance: Instance | None, known: Known) -> UnknownHost | None:
     names = (name, *(instance.called if instance else ()))
-    return next((unknown[each] for each in names if each in unknown), None)
+    return next((known.unknown[each] for each in names if each in known.unknown), None)
 
 
 def _last_fetch(host: HostView | None, fetched: Fetches | None) -> float | None:
     times = [host.last_fetch if host else None, fetched.last if fetched else None]
     return max((at for at in times if at is not None), default=None)
-
-
-# ---- what is shown
-
-
-def _one(known: Known, host: str) -> Box | None:
-    """Return a box by its host's name; one that is only known to have asked has no host."""
-    for group in groups_of(known).values():
-        for box in group.boxes:
-            if box.host is not None and box.name == host:
-                return box
-    named = host in known.unknown or host in known.notes or host in known.intended.hosts
-    instance, provider = listed_as(known.listings, host)
-    if named or instance is not None:
-        return box_of(known, {}, host, provider or NOWHERE, instance=instance)
-    return None
-
-
-def _remembered(details: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return what was kept when a host was retired last; {} when it never was."""
-    return next(iter(details), {})

@@ -15,7 +15,7 @@ from litestar.handlers import HTTPRouteHandler
 from llmao_core.records import View
 from llmao_web.desk import Clock, Desk, Office
 
-from .boxes import NOWHERE, Box, Group, Known, box_of, groups_of, known_of
+from .boxes import NOWHERE, Box, Group, Known, box_of, called, groups_of, known_of
 from .forms import AnyRequest
 from .live import Live, Source
 from .names import element
@@ -26,6 +26,7 @@ RELOAD_S = 15
 NAME = "boxes"
 RETIRED = "retired"
 _RETIRED_SHOWN = 1000
+_STILL_RENTED_SHOWN = 5
 
 
 @frozen
@@ -67,7 +68,7 @@ class BoxesPages:
         """Return the sheet, made once per pass for everybody who looks."""
         before = self._followed.get(which)
         if before is None or before.view is not self._desk.view():
-            before = self._followed[which] = await self.made(retired=which == RETIRED)
+            before = await self.made(retired=which == RETIRED)
         return before.sheet
 
     async def made(self, *, retired: bool) -> Made:
@@ -76,7 +77,10 @@ class BoxesPages:
         known = await known_of(self._desk, self._office, self._clock, self._fleet)
         if known is None:
             return Made(view, Sheet({}))
-        return await asyncio.to_thread(self._make, known, view, retired=retired)
+        made = await asyncio.to_thread(self._make, known, view, retired=retired)
+        # Who looks sees what was pressed at once; no listener may take that back.
+        self._followed[RETIRED if retired else ""] = made
+        return made
 
     def _make(self, known: Known, view: View | None, *, retired: bool) -> Made:
         groups = _groups(known, retired=retired)
@@ -134,7 +138,10 @@ def _row_id(box: Box) -> str:
 def _told(known: Known, groups: Sequence[Group], *, retired: bool) -> dict[str, Any]:
     """Return what the top of the page adds up."""
     boxes = [box for group in groups for box in group.boxes]
+    still_rented = [box for box in boxes if box.still_rented]
     return {
+        "still_rented": still_rented[:_STILL_RENTED_SHOWN],
+        "more_rented": len(still_rented[_STILL_RENTED_SHOWN:]),
         "retired": retired,
         "hidden": sum(group.hidden for group in groups),
         "trouble": known.trouble,
@@ -149,6 +156,6 @@ def _told(known: Known, groups: Sequence[Group], *, retired: bool) -> dict[str, 
 
 def _gone(known: Known) -> list[Box]:
     """Return the retired hosts that nothing else on the page shows."""
-    shown = {each.name for each in known.view.hosts}
+    shown = {each.name for each in known.view.hosts} | called(known.listings)
     hosts = sorted(known.intended.labels.retired_hosts - shown)
     return [box_of(known, {}, host, NOWHERE) for host in hosts[:_RETIRED_SHOWN]]

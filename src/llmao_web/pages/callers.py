@@ -68,7 +68,8 @@ def about(view: ModelView, model: Model | None) -> About:
 
 
 def _privacy(view: ModelView) -> str:
-    if view.availability is Availability.UNKNOWN and not view.keys:
+    callable_ = view.availability in (Availability.AVAILABLE, Availability.DEGRADED)
+    if not view.keys and not callable_:
         return UNKNOWN
     return PRIVATE if view.private else EXTERNAL
 

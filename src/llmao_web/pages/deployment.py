@@ -17,13 +17,13 @@ from litestar.params import FromPath
 from llmao_core.errors import LlmaoError
 from llmao_core.keys import Key
 from llmao_core.plan import Action
-from llmao_core.records import Kind, Record, View
+from llmao_core.records import AttentionItem, HostView, Kind, Record, View
 from llmao_web.desk import Clock, Desk, Records
 from llmao_web.shell.ledger import Numbered
 from llmao_web.shell.store import Sample, Transition, Wanted
 
 from .charts import HEIGHT, WIDTH, charts, table
-from .gone import gone
+from .gone import Gone, GonePages
 from .lines import drain_buttons, port_of
 from .live import Live, Source
 from .names import fetch_tone, page_id
@@ -31,6 +31,7 @@ from .probes import none_because, probe_lines
 from .render import Renderer, page
 from .sheet import Sheet
 from .timeline import SHOWN, timeline
+from .warnings import serving
 from .work import Button, releasable, run_button
 
 RELOAD_S = 15
@@ -62,6 +63,7 @@ class DeploymentPages:
         self._clock = clock
         self._fleet = fleet
         self._parts = renderer.macros("deployment_parts.html.j2")
+        self._gone = GonePages(records, renderer, fleet)
         self._found: tuple[View | None, dict[str, Record]] = (None, {})
         self._sheets: dict[str, tuple[View, Sheet]] = {}
 
@@ -73,24 +75,22 @@ class DeploymentPages:
             self._found = view, {page_id(self._fleet, one.key): one for one in records}
         return self._found[1].get(name)
 
-    async def gone(self, name: str) -> dict[str, Any]:
-        """Return what is kept of a deployment that has no record; NotFoundException for nothing."""
-        kept = await gone(self._records, self._fleet, name)
-        if kept is None:
-            raise NotFoundException
-        passed = self._desk.view() is not None
-        return {**kept, "passed": passed, "reload_s": 0 if passed else RELOAD_S}
+    async def gone(self, name: str) -> Gone | None:
+        """Return what is kept of a deployment that has no record; None for nothing."""
+        return await self._gone.made(name, passed=self._desk.view() is not None)
 
     def sources(self) -> dict[str, Source]:
         """Return how the script of these pages follows them."""
         return {NAME: Source(self._follow)}
 
     async def _follow(self, rest: str) -> Sheet:
-        """Return the sheet for `ID:HOURS`; empty for one that is gone: its page is read anew."""
+        """Return the sheet for `ID:HOURS`, of another make for one that is gone: read anew."""
         name, _, hours = rest.partition(":")
         record = self.record(name)
+        if record is None:
+            return await self._gone.follow(name, self._desk.view())
         chosen = int(hours) if hours.isdecimal() and int(hours) in HOURS else USUAL_HOURS
-        return await self.sheet(name, record, chosen) if record else Sheet({})
+        return await self.sheet(name, record, chosen)
 
     async def sheet(self, name: str, record: Record, hours: int) -> Sheet:
         """Return what changes on a page, made once per pass for everybody who looks."""
@@ -158,8 +158,12 @@ class DeploymentPages:
             host,
             port_of(record.dialable),
             fetch_tone(host.last_fetch if host else None, now),
-            (*drain_buttons(self._fleet, record), *self._check_button(record)),
+            (*self._drain_buttons(record, host), *self._check_button(record)),
         )
+
+    def _drain_buttons(self, record: Record, host: HostView | None) -> tuple[Button, ...]:
+        view = self._desk.view()
+        return drain_buttons(self._fleet, record, host, serving(view.records if view else ()))
 
     def _check_button(self, record: Record) -> tuple[Button, ...]:
         if record.row is None:
@@ -170,7 +174,11 @@ class DeploymentPages:
     def _why(self, record: Record) -> Any:
         action = self._action(record.key)
         button = run_button(action) if action and releasable(action) else None
-        return self._parts.why(record, action, button, _facts(record))
+        return self._parts.why(record, self._items(record.key), action, button, _facts(record))
+
+    def _items(self, key: Key) -> tuple[AttentionItem, ...]:
+        view = self._desk.view()
+        return tuple(each for each in view.items if each.key == key) if view else ()
 
     def _action(self, key: Key) -> Action | None:
         plan = self._desk.plan()
@@ -184,7 +192,12 @@ def deployment_page(pages: DeploymentPages, live: Live, renderer: Renderer) -> H
     async def deployment(name: FromPath[str], request: Request[Any, Any, Any]) -> Response[str]:
         record = pages.record(name)
         if record is None:
-            return renderer.page("gone.html.j2", await pages.gone(name), request=request)
+            kept = await pages.gone(name)
+            if kept is None:
+                raise NotFoundException
+            address = live.address(f"{NAME}:{name}:", kept.sheet)
+            context = {"key": kept.key, "sheet": kept.sheet, "live": address}
+            return renderer.page("gone.html.j2", {**context, "reload_s": RELOAD_S}, request=request)
         asked = request.query_params.get("hours", "")
         hours = int(asked) if asked.isdecimal() and int(asked) in HOURS else USUAL_HOURS
         sheet = await pages.sheet(name, record, hours)

@@ -18,6 +18,7 @@ from llmao_core.records import HostView, Kind, Record
 
 from .names import element, fetch_tone, page_id, page_of
 from .render import Renderer
+from .warnings import drains_one, serving
 from .work import Button, run_button
 
 DRAIN, UNDRAIN = "/do-drain", "/do-undrain"
@@ -55,10 +56,12 @@ class Lines:
         now: float,
     ) -> dict[str, str]:
         """Return the line of every record by its element's id, in the order given."""
+        now_serving = serving(records)
         kept: dict[str, tuple[Any, str]] = {}
         lines: dict[str, str] = {}
         for record in records:
-            line = self._line(record, hosts.get(record.host), held.get(record.key), now)
+            action = held.get(record.key)
+            line = self._line(record, hosts.get(record.host), action, now, now_serving)
             shown = _shown(line)
             before = self._kept.get(line.id)
             same = before is not None and before[0] == shown
@@ -73,7 +76,12 @@ class Lines:
         return _line_id(self._fleet, record.key)
 
     def _line(
-        self, record: Record, host: HostView | None, action: Action | None, now: float
+        self,
+        record: Record,
+        host: HostView | None,
+        action: Action | None,
+        now: float,
+        now_serving: Mapping[str, int],
     ) -> Line:
         return Line(
             id=self.id_of(record),
@@ -84,7 +92,7 @@ class Lines:
             fetched=fetch_tone(host.last_fetch if host else None, now),
             buttons=(
                 *((run_button(action),) if action else ()),
-                *drain_buttons(self._fleet, record),
+                *drain_buttons(self._fleet, record, host, now_serving),
             ),
         )
 
@@ -94,14 +102,19 @@ def _line_id(fleet: str, key: Key) -> str:
     return element("d", page_id(fleet, key))
 
 
-def drain_buttons(fleet: str, record: Record) -> tuple[Button, ...]:
-    """Return the button that takes traffic off a box's deployment, or puts it back."""
+def drain_buttons(
+    fleet: str, record: Record, host: HostView | None, now_serving: Mapping[str, int]
+) -> tuple[Button, ...]:
+    """Return the button that takes traffic off a box's deployment, or puts it back.
+
+    now_serving: from `warnings.serving`.
+    """
     if record.kind not in (Kind.INTENDED, Kind.DISCOVERED):
         return ()
     fields = {"id": page_id(fleet, record.key)}
     if record.drained:
         return (Button("Undrain", UNDRAIN, fields),)
-    return (Button("Drain", DRAIN, fields),)
+    return (Button("Drain", DRAIN, fields, warning=drains_one(record, host, now_serving)),)
 
 
 @functools.lru_cache(maxsize=20_000)
@@ -135,5 +148,5 @@ def _shown(line: Line) -> tuple[Any, ...]:
         one.max_model_len, one.revision_current, one.revision_applied, one.row is None,
         signal.kind, signal.detail, signal.at is None, counters and counters.kv_tokens,
         line.port, line.fetched, line.buttons,
-        host and (host.gpu, host.price_per_hour, host.last_fetch),
+        host and (host.gpu, host.status, host.instance_id, host.price_per_hour, host.last_fetch),
     )  # fmt: skip

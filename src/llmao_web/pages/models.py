@@ -5,6 +5,7 @@ A caller's page is made from the models alone: records and hosts are never looke
 """
 
 import asyncio
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from attrs import frozen
@@ -15,23 +16,26 @@ from llmao_core.config import Model
 from llmao_core.keys import Key
 from llmao_core.plan import Action, Plan
 from llmao_core.records import ModelView, Record, View
+from llmao_core.snapshots import SourceState
 from llmao_web.desk import Clock, Desk
 from llmao_web.people import FOR_CALLERS, user_of
 
 from .callers import about
 from .lines import Lines
 from .live import Live, Source
-from .names import element, page_of, worst_first
+from .names import element, needs_look, page_of, worst_first
 from .overview import tiles
 from .render import Renderer, page
 from .sheet import Sheet
-from .work import held_by_key, releasable, run_button, tally, told_apart, work_of
+from .work import Work, held_by_key, releasable, run_button, tally, told_apart, work_of
 
-RELOAD_S = 5
+# Without a script a reload shuts a warning that is being read.
+RELOAD_S = 15
 MORE_SHOWN = 100
 ACTIONS_SHOWN = 100
-# Up to so many deployments, tables are open from the start.
-SMALL = 20
+# Tables with something wrong are open from the start, up to so many lines: more are no help on a
+# telephone, and each has its item on top.
+OPEN_LINES = 8
 ADMIN, CALLER = "models/admin", "models/caller"
 
 
@@ -65,6 +69,7 @@ class ModelsPages:
         self._parts = renderer.macros("parts.html.j2")
         self._lines = Lines(renderer, fleet)
         self._made: dict[bool, Made] = {}
+        self._kept: dict[str, tuple[Work, str]] = {}
 
     def made(self, *, admin: bool) -> Made:
         """Return the page of the newest pass."""
@@ -119,9 +124,9 @@ class ModelsPages:
         )
         parts = {**self._cards(view, admin=True), **lines}
         lists: dict[str, tuple[str, ...]] = {}
-        small = len(view.records) <= SMALL
-        sections = tuple(self._section(each, by_key, parts, lists, small) for each in view.models)
-        named = {key for model in view.models for key in model.keys}
+        opened = _opened(view.models, by_key)
+        sections = tuple(self._section(each, by_key, parts, lists, opened) for each in view.models)
+        named = {key for model in view.models for key in (*model.keys, *model.orphans)}
         others = [one for key, some in by_key.items() if key not in named for one in some]
         if others:
             lists["others"] = self._ids(others)
@@ -134,7 +139,8 @@ class ModelsPages:
             "sections": sections,
             "others": bool(others),
             "sources": bool(view.sources),
-            "small": small,
+            "plan_open": 0 < len(lists["plan"]) <= OPEN_LINES,
+            "sources_open": any(one.state is not SourceState.FRESH for one in view.sources),
         }
         return Made(view, Sheet(parts, lists), context)
 
@@ -144,16 +150,15 @@ class ModelsPages:
         by_key: dict[Key, list[Record]],
         parts: dict[str, str],
         lists: dict[str, tuple[str, ...]],
-        small: bool,
+        opened: Set[str],
     ) -> Section:
-        name = element("m", model.name)
-        records = [one for key in model.keys for one in by_key.get(key, ())]
+        name, records = element("m", model.name), _records(model, by_key)
         if not records:
             return Section(name, model.name)
         head, rows = f"{name}-head", f"{name}-rows"
         parts[head] = str(self._parts.rows_head(head, "Deployments", len(records)))
         lists[rows] = self._ids(records)
-        return Section(name, model.name, head, rows, small)
+        return Section(name, model.name, head, rows, model.name in opened)
 
     def _ids(self, records: list[Record]) -> tuple[str, ...]:
         ordered = sorted(records, key=worst_first)
@@ -169,9 +174,19 @@ class ModelsPages:
         shown, more = told_apart(work_of(view, plan, self._fleet))
         parts["work-head"] = str(self._parts.work_head(len(view.items)))
         parts["work-more-head"] = str(self._parts.more_head(tally(more), MORE_SHOWN))
-        parts |= {each.id: str(self._parts.work(each)) for each in (*shown, *more[:MORE_SHOWN])}
+        parts |= self._items((*shown, *more[:MORE_SHOWN]))
         lists["work"] = tuple(each.id for each in shown)
         lists["work-more"] = tuple(each.id for each in more[:MORE_SHOWN])
+
+    def _items(self, work: Sequence[Work]) -> dict[str, str]:
+        """Return the items by id; what has not changed since the pass before is not made again."""
+        kept = {}
+        for each in work:
+            before = self._kept.get(each.id)
+            same = before is not None and before[0] == each
+            kept[each.id] = before if before and same else (each, str(self._parts.work(each)))
+        self._kept = kept
+        return {name: html for name, (_, html) in kept.items()}
 
     def _add_plan(
         self,
@@ -226,6 +241,22 @@ def models_page(pages: ModelsPages, live: Live, renderer: Renderer) -> HTTPRoute
 
 def _press(action: Action) -> tuple[Any, ...]:
     return (run_button(action),) if releasable(action) else ()
+
+
+def _records(model: ModelView, by_key: Mapping[Key, list[Record]]) -> list[Record]:
+    """Return what serves a model, or should."""
+    return [one for key in (*model.keys, *model.orphans) for one in by_key.get(key, ())]
+
+
+def _opened(models: Iterable[ModelView], by_key: Mapping[Key, list[Record]]) -> Set[str]:
+    """Return the models whose tables are open from the start: something is wrong, and few lines."""
+    opened, lines = set(), 0
+    for model in models:
+        records = _records(model, by_key)
+        if lines + len(records) <= OPEN_LINES and any(map(needs_look, records)):
+            opened.add(model.name)
+            lines += len(records)
+    return opened
 
 
 def _by_key(view: View) -> dict[Key, list[Record]]:

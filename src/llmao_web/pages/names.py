@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from llmao_core.intended import deployment_id
 from llmao_core.keys import Key
-from llmao_core.records import Availability, Badge, Lifecycle, Record, SignalKind
+from llmao_core.records import Availability, Badge, Kind, Lifecycle, Record, SignalKind
 from llmao_core.snapshots import SourceState
 from llmao_core.verdicts import DOWN
 
@@ -83,11 +83,37 @@ def page_of(fleet: str, key: Key) -> str:
     return f"/deployments/{quote(page_id(fleet, key), safe='')}"
 
 
+def page_of_box(host: str) -> str:
+    """Return the address of the page of a host."""
+    return f"/boxes/{quote(host, safe='')}"
+
+
 def worst_first(record: Record) -> tuple[int, int, str]:
     """Return where a record stands among others: what needs a look comes first."""
-    loud = any(badge_tone(badge) == "fair" for badge in record.badges)
     known = _WORST.get(record.lifecycle, len(_WORST))
-    return known, 0 if loud or not record.fresh else 1, str(record.key)
+    return known, 0 if _loud(record) else 1, str(record.key)
+
+
+def needs_look(record: Record) -> bool:
+    """Tell whether something is wrong with a record that somebody should see."""
+    return record.lifecycle in _WORST or _loud(record)
+
+
+def _loud(record: Record) -> bool:
+    return not record.fresh or any(badge_tone(badge) == "fair" for badge in record.badges)
+
+
+_KINDS = {
+    Kind.DISCOVERED: "not in fleet.hosts",
+    Kind.ORPHAN: "orphan",
+    Kind.FOREIGN: "not llmao's",
+    Kind.COMMERCIAL: "provider",
+}
+
+
+def kind_word(kind: Kind) -> str:
+    """Return what pages say of where a deployment comes from, "" for what is simply meant."""
+    return _KINDS.get(kind, "")
 
 
 def counted(number: int, noun: str) -> str:

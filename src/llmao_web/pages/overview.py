@@ -8,12 +8,12 @@ from collections import Counter
 from attrs import frozen
 
 from llmao_core.plan import Plan
+from llmao_core.prices import per_hour
 from llmao_core.records import Availability, Kind, Lifecycle, SourceView, View
 from llmao_core.snapshots import SourceState
 from llmao_core.verdicts import DOWN
 
 from .names import counted
-from .render import money
 
 _CALLABLE = (Availability.AVAILABLE, Availability.DEGRADED)
 _UP = (Lifecycle.HEALTHY, Lifecycle.CONFIGURED)
@@ -86,4 +86,4 @@ def _sources(sources: tuple[SourceView, ...]) -> Tile:
 
 def _cost(view: View) -> tuple[Tile, ...]:
     prices = [host.price_per_hour for host in view.hosts if host.price_per_hour is not None]
-    return (Tile(f"{money(sum(prices))}/h", "rented", "plain", "/boxes"),) if prices else ()
+    return (Tile(per_hour(sum(prices)), "rented", "plain", "/boxes"),) if prices else ()

@@ -18,11 +18,12 @@ from litestar.connection import ASGIConnection
 from litestar.enums import HttpMethod, MediaType
 from markupsafe import Markup, escape
 
+from llmao_core.prices import dollars, per_hour, rent
 from llmao_web.desk import Clock
 from llmao_web.people import ANYBODY, User, csrf_of, may_sign_out, user_of
 
 from . import flash
-from .names import badge_tone, tone
+from .names import badge_tone, kind_word, tone
 
 # What a page answers; of an answer to HEAD the application sends no body.
 page = functools.partial(route, http_method=[HttpMethod.GET, HttpMethod.HEAD])
@@ -50,15 +51,20 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= {"span": span, "clock_time": clock_time, "number": number}
+        self._templates.filters |= {
+            "span": span, "clock_time": clock_time, "number": number, "coded": coded,
+        }  # fmt: skip
         self._templates.globals |= {
             "fleet": fleet,
             "style": _versioned("llmao.css"),
             "script": _versioned("llmao.js"),
             "age": age,
-            "money": money,
+            "dollars": dollars,
+            "per_hour": per_hour,
+            "rent": rent,
             "tone": tone,
             "badge_tone": badge_tone,
+            "kind_word": kind_word,
         }
 
     def page(
@@ -180,14 +186,16 @@ def clock_time(at: float) -> str:
         return ""
 
 
-# ---- figures
+# ---- figures and words
+
+
+def coded(text: str) -> Markup:
+    """Return a sentence whose words between backticks are shown as what is to be typed."""
+    parts = [str(escape(part)) for part in text.split("`")]
+    shown = "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
+    return Markup(shown)  # noqa: S704 escaped above
 
 
 def number(value: float) -> str:
     """Return a number with its thousands apart."""
     return f"{value:,}"
-
-
-def money(amount: float | None) -> str:
-    """Return dollars and cents."""
-    return "unknown" if amount is None else f"${amount:,.2f}"

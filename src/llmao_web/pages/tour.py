@@ -22,11 +22,18 @@ _NOTHING = Sheet({})
 
 
 @frozen
-class Step:
-    """What happens now, one or two sentences. places: address and name of where to look."""
+class Line:
+    """One thing that happens, one or two sentences. places: address and name of where to look."""
 
     said: str
     places: tuple[tuple[str, str], ...] = ()
+
+
+@frozen
+class Step:
+    """What happens now: a line for each thing."""
+
+    lines: tuple[Line, ...]
 
 
 class Tour:

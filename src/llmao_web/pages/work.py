@@ -14,7 +14,7 @@ from llmao_core.keys import Key
 from llmao_core.plan import Action, Hold, Plan
 from llmao_core.records import AttentionItem, ItemKind, View
 
-from .names import counted, element, page_of
+from .names import counted, element, page_of, page_of_box
 
 RUN = "/do-run"
 RELEASE = "/do-release"
@@ -22,6 +22,11 @@ RELEASE = "/do-release"
 ALIKE_SHOWN = 5
 # As many as one form may release.
 MOST_AT_ONCE = 50
+BRAKE_RELEASED = "For ten minutes llmao removes from LiteLLM what the brake holds now."
+REMOVED = (
+    "LiteLLM sends no request there any more; a model that nothing else serves cannot be called.",
+    "What is intended comes back by itself once its server proves itself; nothing else does.",
+)
 # In the order of ItemKind, everything up to here keeps callers from being served.
 _HURTS = tuple(ItemKind)[: tuple(ItemKind).index(ItemKind.DOWN) + 1]
 _HELD = {
@@ -34,7 +39,8 @@ _HELD = {
 class Button:
     """One thing to press: a form that is posted, or a link to a page with more to fill in.
 
-    fields: what the form holds; several values of one name are a tuple.
+    fields: what the form holds; several values of one name are a tuple. warning: what a press
+    does, in sentences to be read before it counts; () for what does no harm.
     """
 
     label: str
@@ -42,6 +48,7 @@ class Button:
     fields: Mapping[str, str | tuple[str, ...]] = field(factory=dict)
     tone: str = ""
     link: str = ""
+    warning: tuple[str, ...] = ()
 
 
 @frozen
@@ -52,6 +59,7 @@ class Work:
     kind: str
     tone: str
     sentence: str
+    remedy: str
     evidence: tuple[str, ...]
     since: float
     about: str = ""
@@ -62,8 +70,16 @@ class Work:
 def work_of(view: View, plan: Plan | None, fleet: str) -> tuple[Work, ...]:
     """Return the items of a view, what hurts callers first."""
     waiting = held_by_key(plan)
-    shown = {record.key for record in view.records}
-    return tuple(_work(item, waiting, shown, fleet) for item in view.items)
+    keys = {record.key for record in view.records}
+    hosts = {host.name for host in view.hosts}
+    return tuple(_work(item, waiting, _page(item, keys, hosts, fleet)) for item in view.items)
+
+
+def _page(item: AttentionItem, keys: set[Key], hosts: set[str], fleet: str) -> str:
+    """Return where more is told of whom an item concerns, "" for nowhere."""
+    if item.key is not None:
+        return page_of(fleet, item.key) if item.key in keys else ""
+    return page_of_box(item.host) if item.host in hosts else ""
 
 
 def told_apart(work: Iterable[Work]) -> tuple[list[Work], list[Work]]:
@@ -97,20 +113,28 @@ def releasable(action: Action) -> bool:
 def run_button(action: Action) -> Button:
     """Return the button that lets one held action run; it repeats the evidence's digest."""
     words = action.kind.value.replace("_", " ")
-    tone = "danger" if action.kind.removes else "primary"
-    return Button(f"Run {words}", RUN, {"digest": action.digest}, tone)
+    if not action.kind.removes:
+        return Button(f"Run {words}", RUN, {"digest": action.digest}, "primary")
+    warning = (action.reason, *REMOVED)
+    return Button(f"Run {words}", RUN, {"digest": action.digest}, "danger", warning=warning)
 
 
-def _work(item: AttentionItem, waiting: Mapping[Key, Action], shown: set[Key], fleet: str) -> Work:
+def release_button(label: str) -> Button:
+    """Return the button that lets run what the brake holds."""
+    return Button(label, RELEASE, tone="danger", warning=(BRAKE_RELEASED, *REMOVED))
+
+
+def _work(item: AttentionItem, waiting: Mapping[Key, Action], page: str) -> Work:
     return Work(
         id=element("i", item.id),
-        kind=item.kind.value.replace("_", " "),
+        kind=item.kind.value,
         tone="bad" if item.kind in _HURTS else "fair",
         sentence=item.sentence,
+        remedy=item.remedy,
         evidence=item.evidence,
         since=item.since,
         about=str(item.key or item.host),
-        page=page_of(fleet, item.key) if item.key is not None and item.key in shown else "",
+        page=page,
         buttons=tuple(_buttons(item, waiting)),
     )
 
@@ -119,7 +143,7 @@ def _buttons(item: AttentionItem, waiting: Mapping[Key, Action]) -> Iterable[But
     if item.button == "approve":
         return [Button("Approve …", link=f"/admin?{urlencode({'host': item.host})}#approve")]
     if item.button == "release":
-        return [Button("Release the brake", RELEASE, tone="danger")]
+        return [release_button("Release the brake")]
     if item.key is not None:
         action = waiting.get(item.key)
         return [run_button(action)] if action and item.button == "run" else []
@@ -128,4 +152,4 @@ def _buttons(item: AttentionItem, waiting: Mapping[Key, Action]) -> Iterable[But
         return []
     released = tuple(each.digest for each in held[:MOST_AT_ONCE])
     words = counted(len(released), "removal")
-    return [Button(f"Release {words}", RUN, {"digest": released}, "danger")]
+    return [Button(f"Release {words}", RUN, {"digest": released}, "danger", warning=REMOVED)]

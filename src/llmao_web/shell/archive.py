@@ -68,7 +68,9 @@ class Archive:
 
     def unknown(self) -> Sequence[UnknownHost]:
         """Return the hosts that asked with the fleet key and that nothing names, newest first."""
-        return self._board.unknown()
+        intended = self._board.intended()
+        named = intended.hosts if intended else ()
+        return [each for each in self._board.unknown() if each.host not in named]
 
     def dropped(self) -> Sequence[str]:
         """Return the hosts that the reload which waits for a confirmation drops, () for none."""

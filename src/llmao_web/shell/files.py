@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 
-from llmao_core import codec
+from llmao_core import codec, places
 from llmao_core.codec import Loaded, no_plugins
 from llmao_core.config import Config
 from llmao_core.errors import ConfigError, Problem
@@ -19,6 +19,8 @@ from llmao_core.source_file import File
 from llmao_core.yaml_nodes import MAX_BYTES
 
 _MAX_SECRET_BYTES = 65_536
+_SQLITE = "sqlite:///"
+_MISSING = "Run `llmao init` for a starter pair, or name the file with --config."
 
 
 def load_files(
@@ -36,13 +38,25 @@ def load_files(
     than llmao runs in; its value is empty then.
     """
     folder = config_path.parent
-    remedy = "Run `llmao init` for a starter pair, or name the file with --config."
-    config_file = _file(config_path, remedy)
+    config_file = _file(config_path, _MISSING)
     resolve = partial(_resolve, folder, env, unset_env_warns)
     open_models = partial(_models, folder, config_path)
     loaded = codec.load(config_file, open_models, resolve, installed, plugin_check)
     exposed = _exposed(config_path, inline_secrets=loaded.inline_secrets)
-    return Loaded(loaded.config, (*exposed, *loaded.warnings), loaded.inline_secrets)
+    homeless = _homeless(config_path, loaded.config.store) if unset_env_warns else ()
+    return Loaded(loaded.config, (*exposed, *homeless, *loaded.warnings), loaded.inline_secrets)
+
+
+def load_parts(
+    config_path: Path, parts: Collection[places.Path], *, env: Mapping[str, str] = os.environ
+) -> Config:
+    """Return what `config.yaml` alone says, or raise a ConfigError with what is wrong in `parts`.
+
+    For a command that needs a little of it: `models.yaml` is not opened, and a mistake elsewhere
+    does not matter. A secret in an environment variable that is not set is empty.
+    """
+    resolve = partial(_resolve, config_path.parent, env, True)
+    return codec.load_parts(_file(config_path, _MISSING), resolve, parts)
 
 
 def _models(folder: Path, config_path: Path, given: str) -> File:
@@ -113,6 +127,16 @@ def _secret_in_file(path: Path, given: str) -> str:
             return text.removesuffix("\n").removesuffix("\r")
         what, remedy = "It is too large for a secret.", "Check that it is the right file."
     raise UnresolvedError(f"The file{named} with the secret: {what}", remedy)
+
+
+def _homeless(config_path: Path, store: str) -> tuple[Problem, ...]:
+    """Return a warning when the folder of an SQLite store is not here; llmao makes none."""
+    if not store.startswith(_SQLITE):
+        return ()
+    if (config_path.parent / store.removeprefix(_SQLITE)).parent.is_dir():
+        return ()
+    what, remedy = "The folder of this file does not exist here.", "Make it where llmao runs."
+    return (Problem(what, remedy, "store", str(config_path), warning=True),)
 
 
 def _exposed(path: Path, *, inline_secrets: bool) -> tuple[Problem, ...]:

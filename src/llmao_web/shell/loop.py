@@ -34,6 +34,10 @@ SHORTEST_GAP_S = 0.1
 RESTS = 2.0
 LONGEST_REST_S = 0.2
 FAILED = "reconcile"
+_REMEDY = (
+    "Go back to the version before if it came with a new one; report it with llmao's log and "
+    "its journal."
+)
 
 T = TypeVar("T")
 Reconcile = Callable[[Snapshots, History, Policy, float], tuple[View, Plan, History]]
@@ -155,7 +159,7 @@ class Loop:
             f"llmao cannot work out what to do ({type(error).__name__}, its log has the place);"
             " what you see is older, and nothing is changed until it can."
         )
-        item = AttentionItem(FAILED, ItemKind.SOURCE_TROUBLE, sentence, since=since)
+        item = AttentionItem(FAILED, ItemKind.SOURCE_TROUBLE, sentence, since=since, remedy=_REMEDY)
         others = tuple(each for each in old.items if each.id != FAILED)
         view = evolve(old, items=(item, *others))
         self._board.conclude(Concluded(view, Plan(), revision), self._board.history)

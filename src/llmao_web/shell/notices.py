@@ -82,4 +82,5 @@ def _notice(known: Followed, now: float) -> Notice:
         at=now,
         host=item.host,
         times=known.opened,
+        remedy=item.remedy if known.open else "",
     )

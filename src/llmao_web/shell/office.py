@@ -267,7 +267,8 @@ class Office(Archive):
         await self._keep(self._entry(by, EntryKind.RELOADED, outcome=outcome, said=said))
         if waits:
             raise Refusal(
-                "The changed configuration drops most hosts, and waits: confirm it below."
+                "The changed configuration drops most hosts, or the last, and waits: confirm it "
+                "below."
             )
         if not taken:
             raise Refusal("The changed configuration was not taken; what is wrong is shown below.")
@@ -290,7 +291,8 @@ class Office(Archive):
         if not meant or self._reloader.pending is not pending:
             raise Refusal("The files were read again since: look at the hosts once more.")
         self._reloader.confirm()
-        return f"The configuration is in force; {len(hosts)} hosts were dropped."
+        dropped = "1 host was" if len(hosts) == 1 else f"{len(hosts)} hosts were"
+        return f"The configuration is in force; {dropped} dropped."
 
     # ---- LiteLLM
 

@@ -1,7 +1,8 @@
 """What a changed configuration file may do to a running llmao.
 
 Rule of this file: a file that cannot be used changes nothing, and whoever changed it is told
-why. What needs a restart keeps its old value. What drops most hosts waits for a person.
+why. What needs a restart keeps its old value. What drops most hosts, or the last, waits for a
+person.
 """
 
 from collections.abc import Callable, Sequence
@@ -102,7 +103,8 @@ class Reloader:
 
 
 def _dropping(dropped: Sequence[str]) -> str:
+    hosts = "1 host" if len(dropped) == 1 else f"{len(dropped)} hosts"
     names = ", ".join(dropped[:_NAMES_SHOWN])
     rest = len(dropped) - _NAMES_SHOWN
     more = f" and {rest} more" if rest > 0 else ""
-    return f"It drops {len(dropped)} hosts and waits for a confirmation: {names}{more}."
+    return f"It drops {hosts} and waits for a confirmation on the page Admin: {names}{more}."

@@ -36,7 +36,7 @@ from .office import Office
 from .operations import Operations
 from .probe_http import new_transport
 from .probing import Probing
-from .reload import PendingReload, Reloader
+from .reload import Reloader
 from .sharing import Sharing
 from .sources import source
 from .store import Store
@@ -122,15 +122,6 @@ class Service:
     def config(self) -> Config:
         """Return the configuration in force."""
         return self._reloader.config
-
-    @property
-    def pending_reload(self) -> PendingReload | None:
-        """Return the configuration that waits for a confirmation, if one does."""
-        return self._reloader.pending
-
-    def confirm_reload(self) -> bool:
-        """Put in force what waits for a confirmation; tell whether something did."""
-        return self._reloader.confirm()
 
     async def keep(self, *entries: Entry) -> None:
         """Keep what somebody decided and apply it at once; StoreError: it is neither."""

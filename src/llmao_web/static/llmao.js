@@ -43,9 +43,14 @@
       if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
   }
 
+  // Not `node.id`: of a form with a field named id, that is the field.
+  function idOf(node) {
+    return (node.nodeType === Node.ELEMENT_NODE && node.getAttribute("id")) || "";
+  }
+
   function alike(old, fresh) {
     return old.nodeType === fresh.nodeType && old.nodeName === fresh.nodeName &&
-      (old.id || "") === (fresh.id || "");
+      idOf(old) === idOf(fresh);
   }
 
   // Make `old` equal to `fresh` and touch nothing that is equal already.
@@ -61,10 +66,11 @@
   }
 
   function morphChildren(old, fresh) {
-    const named = new Map([...old.children].filter((each) => each.id).map((each) => [each.id, each]));
+    const named = new Map([...old.children].filter(idOf).map((each) => [idOf(each), each]));
     let at = old.firstChild;
     for (const next of [...fresh.childNodes]) {
-      let match = next.id ? named.get(next.id) : at && alike(at, next) ? at : null;
+      const id = idOf(next);
+      let match = id ? named.get(id) : at && alike(at, next) ? at : null;
       if (match && !alike(match, next)) match = null;
       if (!match) {
         old.insertBefore(document.importNode(next, true), at);

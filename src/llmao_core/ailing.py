@@ -1,0 +1,259 @@
+"""What to say of a model or a server that fails its callers: what is wrong, for whom, what to do.
+
+Rule of this file: somebody reads it at night who did not build it, so a remedy names the command
+and the place. It words verdicts and reaches none.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from .actions import ActionKind
+from .records import (
+    AttentionItem,
+    Availability,
+    Badge,
+    ItemKind,
+    Kind,
+    Lifecycle,
+    ModelView,
+    Record,
+    SignalKind,
+)
+from .verdicts import DOWN
+from .waiting import counted, item
+
+Models = Mapping[str, ModelView]
+_UP = (Lifecycle.HEALTHY, Lifecycle.CONFIGURED)
+_INSTALL = "`supervisorctl start llmao-install`"
+
+
+def about(kind: ItemKind, record: Record, sentence: str, remedy: str, **more: Any) -> AttentionItem:
+    """Return an item about one key."""
+    return item(
+        kind, sentence, str(record.key), key=record.key, host=record.host, remedy=remedy, **more
+    )
+
+
+# ---- models
+
+
+def unavailable(models: Iterable[ModelView], records: Iterable[Record]) -> Iterator[AttentionItem]:
+    """Yield an item for each model that is placed and that nobody can call."""
+    lost = {
+        one.name: one for one in models if one.availability is Availability.UNAVAILABLE and one.keys
+    }
+    servers: dict[str, list[Record]] = {name: [] for name in lost}
+    for record in records if lost else ():
+        if record.key.model in lost and record.kind is not Kind.FOREIGN:
+            servers[record.key.model].append(record)
+    for name, model in lost.items():
+        yield item(
+            ItemKind.MODEL_UNAVAILABLE,
+            f"Callers of {name} get errors: nothing serves it ({model.summary}).",
+            name,
+            remedy=_to_serve(servers[name]),
+        )
+
+
+def _to_serve(servers: Sequence[Record]) -> str:
+    """Return what brings a model back soonest."""
+    if all(one.row is None and one.lifecycle in _UP for one in servers):
+        return "What serves it has no route: see under Plan what its action waits for."
+    if all(one.kind is Kind.COMMERCIAL for one in servers):
+        names = " or ".join(sorted({one.provider for one in servers if one.provider}))
+        return (
+            f"Read what LiteLLM says of it on the models page, and the status page of "
+            f"{names or 'its provider'}; check the provider's key."
+        )
+    loading = any(one.lifecycle is Lifecycle.LOADING for one in servers)
+    if loading and any(one.lifecycle in DOWN for one in servers):
+        return "A server of it is loading. What is down has an item here: mend it meanwhile."
+    if any(one.lifecycle in DOWN and not one.drained for one in servers):
+        return "Mend a server of it: each has an item here. Or rent one more box and approve it."
+    if any(one.drained for one in servers):
+        return "Undrain a server of it, or rent one more box and approve it."
+    if loading:
+        return (
+            "Wait: a server of it loads. `supervisorctl tail vllm-NAME` on its box shows how far."
+        )
+    return (
+        "See in the provider's console that its box runs, and on the box why it does not ask: "
+        "`supervisorctl tail llmao-install`."
+    )
+
+
+# ---- servers
+
+
+def down(record: Record, models: Models) -> AttentionItem:
+    """Return the item of a server that should serve and does not."""
+    detail = f" The newest probe: {record.signal.detail}." if record.signal.detail else ""
+    return about(
+        ItemKind.DOWN,
+        record,
+        f"{record.key} is down. {record.because}{detail} {hurt(record, models)}",
+        _to_mend(record),
+        evidence=record_evidence(record),
+    )
+
+
+def hurt(record: Record, models: Models) -> str:
+    """Return what it means for the callers of a model that one server does not serve them."""
+    name, model = record.key.model, models.get(record.key.model)
+    if model is None:
+        return "No model of models.yaml needs it."
+    if model.availability is Availability.UNKNOWN:
+        return f"Whether something else serves {name} is not known at the moment."
+    others = model.healthy + len(model.orphans)
+    if not others:
+        return f"Nothing else serves {name}: its callers get errors."
+    served = f"{counted(others, 'other server')} of {name} {'serves' if others == 1 else 'serve'}"
+    if record.row is not None and record.row.live and not record.row.blocked:
+        return f"{served} callers; LiteLLM sends some here, too, until its route is gone."
+    return f"{served} its callers."
+
+
+def _to_mend(record: Record) -> str:
+    """Return what to do about a server that is down, the likeliest cause first."""
+    host, program = record.host, program_of(record)
+    tail = f"`supervisorctl tail {program}`"
+    if record.lifecycle is Lifecycle.FOREIGN:
+        return (
+            f"Look {_console(record)} whether the box still exists. If not, press Retire on the "
+            f"page of {host}; if it does, compare its address and ports with the listing."
+        )
+    if record.lifecycle is Lifecycle.WRONG_MODEL:
+        return (
+            f"On the box {_INSTALL} installs what it should serve; or correct the row of {host} "
+            "in `fleet.hosts`."
+        )
+    if record.lifecycle is Lifecycle.REJECTED:
+        return (
+            f"On the box {_INSTALL} gives its servers the present key. If it refuses still, "
+            "another program has the port: look at `supervisorctl status`."
+        )
+    if record.lifecycle is Lifecycle.STALLED:
+        return (
+            f"On the box: `supervisorctl status`. If it does not list {program}, read "
+            f"`supervisorctl tail llmao-install`, else {tail}. Mend that, then {_INSTALL}."
+        )
+    if Badge.HUNG in record.badges:
+        return f"On the box read {tail}, then `supervisorctl restart {program}`."
+    return (
+        f"See {_console(record)} that the box runs. On the box: `supervisorctl status` and {tail}."
+        f"{_reboot(record)}"
+    )
+
+
+def program_of(record: Record) -> str:
+    """Return the name of a server's program on its box."""
+    name = record.deployment.name if record.deployment else ""
+    return f"vllm-{name or 'NAME'}"
+
+
+def _console(record: Record) -> str:
+    return f"in {record.provider}'s console" if record.provider else "at the machine"
+
+
+def _reboot(record: Record) -> str:
+    if not record.provider:
+        return ""
+    return f" If it does not let you in, press Reboot on the page of {record.host}."
+
+
+def record_evidence(record: Record) -> tuple[str, ...]:
+    """Return what led to a record's lifecycle, in lines."""
+    lines = [
+        f"lifecycle: {record.lifecycle.value}, by rule {record.rule}",
+        f"signal: {record.signal.kind.value} {record.signal.detail}".strip(),
+        f"failures in a row: {record.fails}",
+    ]
+    if record.litellm_said:
+        lines.append(f"LiteLLM says: {record.litellm_said}")
+    return tuple(lines)
+
+
+def not_proven(record: Record, models: Models) -> AttentionItem:
+    """Return the item of a server that answers and has no route: it did not prove itself."""
+    port = record.deployment.listen_port if record.deployment else 0
+    remedy = (
+        f"Ask it for a completion on its box (`curl localhost:{port}/v1/…` with its key), and read "
+        f"`supervisorctl tail {program_of(record)}`."
+    )
+    if "paths" in record.proof:
+        remedy = f"On the box {_INSTALL} starts it behind llmao's guard."
+    return about(
+        ItemKind.NOT_PROVEN,
+        record,
+        f"{record.key} answers and has not proven {record.proof}, so it is not in LiteLLM yet. "
+        f"{hurt(record, models)}",
+        remedy,
+    )
+
+
+def previous_bearer(record: Record) -> AttentionItem:
+    """Return the item of a box that did not fetch since the salt changed."""
+    return about(
+        ItemKind.BEARER_PENDING,
+        record,
+        f"{record.key} still runs with the key of the previous salt. Callers are served until "
+        "that salt goes from config.yaml.",
+        f"On its box: {_INSTALL}.",
+    )
+
+
+def discovered(record: Record) -> AttentionItem:
+    """Return the item of a server that works for us on a box nobody named."""
+    model, port = record.key.model, record.deployment.listen_port if record.deployment else 0
+    return about(
+        ItemKind.DISCOVERED,
+        record,
+        f"{record.key} serves {model} on a box that fleet.hosts does not name. Callers get it once "
+        "it has proven itself.",
+        f"To keep it, add {record.host} with `[{model}, {port}]` to `fleet.hosts` and reload; else "
+        "end its rental.",
+    )
+
+
+# ---- orphans
+
+_ASKED = ("orphan-serving", "orphan-boxless")
+
+
+def orphan(record: Record, models: Models) -> Iterator[AttentionItem]:
+    """Yield an item for an orphan that may serve, with a button once it has been one for long."""
+    serves = record.signal.kind in (SignalKind.OK, SignalKind.BUSY)
+    asked = record.action_rule in _ASKED
+    if not (serves or asked or not record.host):
+        return
+    press = "press the button" if asked else "wait for its button here"
+    if record.host:
+        remedy = (
+            f"To keep it, add {record.host} to `fleet.hosts` and reload; to remove it, {press}."
+        )
+        sentence = f"{record.key} is in LiteLLM and serves, and nothing intends it. "
+        sentence += _left(record, models)
+    else:
+        remedy = f"To keep it, add its model to `models.yaml` and reload; to remove it, {press}."
+        sentence = (
+            f"{record.key} is in LiteLLM, and nothing intends it; no probe can tell whether it "
+            "serves callers."
+        )
+    yield about(
+        ItemKind.ORPHAN_SERVING,
+        record,
+        sentence,
+        remedy,
+        button="run" if asked else "",
+        action=ActionKind.PRUNE_ORPHAN if asked else None,
+    )
+
+
+def _left(record: Record, models: Models) -> str:
+    """Return what callers would have without an orphan."""
+    name = record.row.model_name if record.row else record.key.model
+    model = models.get(name)
+    others = model.healthy + len(model.orphans) - 1 if model else 0
+    if others > 0:
+        return f"Without it callers of {name} have {counted(others, 'server')}."
+    return f"Nothing else serves {name}: without it its callers get errors."

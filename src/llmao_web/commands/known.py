@@ -1,0 +1,87 @@
+"""What a running llmao knows of a server, asked through its API, in the shape `explain` prints.
+
+Rule of this file: it asks and changes nothing. An llmao that is not there, and one that does not
+let us look, are told apart: only the second has a history.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from attrs import frozen
+
+from llmao_core.errors import LlmaoError
+from llmao_core.plan import Hold
+
+from .looking import waits
+from .status import NOT_LLMAO, Place, ask, fetched, place_of
+
+Chosen = Callable[[str, str], bool]
+_AS_THEY_ARE = (
+    *("key", "kind", "lifecycle", "since", "fresh"),
+    *("rule", "because", "badges", "action_rule"),
+)
+_OF_AN_ACTION = ("kind", "key", "litellm_id", "rule", "reason", "evidence", "policy", "runs")
+
+
+@frozen
+class Known:
+    """What a running llmao says. at: when the pass ended. shown: every deployment it knows."""
+
+    url: str
+    at: float
+    values: list[dict[str, Any]]
+    shown: frozenset[str]
+
+
+def known(config_path: Path, chosen: Chosen) -> Known:
+    """Return what the llmao of this configuration knows of what is chosen by host and name.
+
+    SilentError: none answers there. LlmaoError: it runs, and why it cannot be asked.
+    """
+    place = place_of(config_path, None)
+    view = ask(place)
+    try:
+        found = [each for each in view["deployments"] if chosen(each["host"], each["key"]["shown"])]
+        return Known(
+            place.url,
+            float(view["at"]),
+            [_value(_explained(place, each["id"]), view["items"]) for each in found],
+            frozenset(each["key"]["shown"] for each in view["deployments"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        raise LlmaoError(NOT_LLMAO) from None
+
+
+def _explained(place: Place, deployment_id: str) -> Mapping[str, Any]:
+    answer = fetched(place, f"/api/v1/deployments/{quote(deployment_id, safe='')}")
+    if not isinstance(answer, Mapping):
+        raise TypeError
+    return answer
+
+
+def _value(explained: Mapping[str, Any], items: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    one, action = explained["deployment"], explained["action"]
+    return {
+        **{name: one[name] for name in _AS_THEY_ARE},
+        "signal": {name: one["signal"][name] for name in ("kind", "detail")},
+        "litellm": {name: one["litellm"][name] for name in ("says", "said")},
+        "dialable": one["address"],
+        "litellm_id": one["litellm"]["id"] or None,
+        "action": _action(action) if action else None,
+        "attention": [
+            item["sentence"]
+            for item in items
+            if item["key"] == one["key"] or (item["host"] and item["host"] == one["host"])
+        ],
+        "changes": [
+            {name: each[name] for name in ("at", "before", "after")}
+            for each in explained["transitions"]
+        ],
+    }
+
+
+def _action(action: Mapping[str, Any]) -> dict[str, Any]:
+    held = waits(action["runs"], action["policy"], action["released_by"], Hold(action["hold"]))
+    return {**{name: action[name] for name in _OF_AN_ACTION}, "held": held}
