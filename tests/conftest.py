@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 _SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
@@ -82,3 +83,10 @@ def _dials_only_loopback() -> Iterator[None]:
     before = len(_dialled)
     yield
     assert _dialled[before:] == [], "a test dials only loopback (127.0.0.0/8, ::1)"
+
+
+@pytest.fixture(autouse=True)
+def logs_as_they_were() -> Iterator[None]:
+    """A command that sets up the logs of its process does so for one test."""
+    yield
+    structlog.reset_defaults()

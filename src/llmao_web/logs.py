@@ -117,7 +117,6 @@ def configure(mask: Mask, stream: TextIO | None = None, level: int = logging.INF
         processors=[*shared, *render],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(out),
-        cache_logger_on_first_use=True,
     )
     _configure_standard(out, level, shared, render)
 
