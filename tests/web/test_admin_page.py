@@ -145,6 +145,17 @@ async def test_fit_is_shown_for_what_was_chosen() -> None:
         assert "does not fit" in told
         assert "qwen needs 9.0 GB; 4.1 GB are left on a card." in told
         assert 'action="/do-approve"' in await html(world, path)
+        assert "with 2 models though it does not fit: gemma, qwen" in told
+        assert "Left then" not in told
+
+
+async def test_a_process_name_follows_its_model_unless_somebody_wrote_one() -> None:
+    """Another model in the same row must not go by the name of the one before."""
+    async with rig() as world:
+        for given, stands in (("", ""), ("qwen", ""), ("mine", "mine")):
+            chosen = [("host", STRANGER), ("model", "qwen"), ("port", "8001"), ("name", given)]
+            form = (await html(world, f"/admin?{urlencode(chosen)}")).split('id="fit"')[0]
+            assert f'name="name" size="16" maxlength="64" value="{stands}"' in form
 
 
 @pytest.mark.parametrize(

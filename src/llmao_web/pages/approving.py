@@ -183,10 +183,16 @@ def _option(value: str, label: str, recipe: Recipe, room: Room) -> Option:
 
 
 def _slots(rows: Sequence[HostRow], ports: Sequence[int]) -> Iterable[Slot]:
-    """Return a slot for every row, then one for every listen port that is free."""
+    """Return a slot for every row, then one for every listen port that is free.
+
+    A process name that comes from the model is left out, so that it follows another choice.
+    """
+    names: list[str] = []
     for row in rows:
         chosen = f"{row.model}{BETWEEN}{row.recipe}" if row.recipe else row.model
-        yield Slot(chosen, str(row.port), row.name)
+        own = row.name != process_name(row.model, names)
+        names.append(row.name)
+        yield Slot(chosen, str(row.port), row.name if own else "")
     taken = {row.port for row in rows}
     for port in ports:
         if port not in taken:

@@ -180,6 +180,12 @@
     stream.addEventListener("refresh", refresh);
   }
 
+  // What was shown to fit is no longer what stands in the form: it must be shown first.
+  document.addEventListener("input", (event) => {
+    if (event.target.closest("form.choose"))
+      for (const each of document.querySelectorAll("#fit form")) each.remove();
+  });
+
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   setInterval(() => {
     if (document.hidden) return;

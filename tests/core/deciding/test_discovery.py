@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.core.reports import WELL, said
-from tests.core.scenes import NOW, fleet, row, scene
+from tests.core.deciding.reports import WELL, said
+from tests.core.deciding.scenes import NOW, fleet, row, scene
 
 from llmao_core.history import History, KeyHistory
 from llmao_core.intended import Intended

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.core.known import MAIN, SEEN
-from tests.core.scenes import AT_LISTEN, AT_PUBLIC, BOX, NOW, entry, fleet, row, scene
+from tests.core.deciding.known import MAIN, SEEN
+from tests.core.deciding.scenes import AT_LISTEN, AT_PUBLIC, BOX, NOW, entry, fleet, row, scene
 
 from llmao_core.actions import ActionKind, Write
 from llmao_core.classify import Aim, api_base, copy_of, lacks_proof, plan_facts, required_oks

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.core.scenes import fleet, row
+from tests.core.deciding.scenes import fleet, row
 
 from llmao_core.drift import EQUAL, Difference, compare, tried
 from llmao_core.facts import Drift

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.core.drafts import DEAD, FACTS, OURS, ROW, draft
-from tests.core.known import SEEN
-from tests.core.scenes import AT_LISTEN, AT_PUBLIC, BOX, NOW, entry, fleet, row
+from tests.core.deciding.drafts import DEAD, FACTS, OURS, ROW, draft
+from tests.core.deciding.known import SEEN
+from tests.core.deciding.scenes import AT_LISTEN, AT_PUBLIC, BOX, NOW, entry, fleet, row
 
 from llmao_core.actions import ActionKind, Order, RowBody
 from llmao_core.draft import Draft, draft_action, row_body

@@ -2,7 +2,7 @@
 
 import pytest
 from attrs import evolve
-from tests.core.reports import (
+from tests.core.deciding.reports import (
     EVERY_S,
     FAILING,
     HANGING,
@@ -178,6 +178,12 @@ def test_counters_of_a_failed_report_are_read() -> None:
     seen = after(fresh, told(AT, DOWN, STILL))
     assert (AT, 90.0, 90.0, 40.0) == _metrics(seen)
     assert (AT, 90.0, None, None) == _metrics(after(LIVED, told(AT, DOWN, IDLE)))
+
+
+def test_an_idle_engine_was_not_silent() -> None:
+    """Silence begins with the first reading that shows requests, however long nothing moved."""
+    idle = evolve(LIVED, counters=IDLE, silent_since=None)
+    assert AT == after(idle, told(AT, WELL, STILL)).silent_since
 
 
 def test_a_report_without_counters_says_nothing_of_them() -> None:

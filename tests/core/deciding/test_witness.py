@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.core.drafts import DEAD, FACTS, FAILED_AT, OURS, ROW, draft
-from tests.core.known import KNOWN, SEEN
-from tests.core.scenes import NOW, entry, scene
+from tests.core.deciding.drafts import DEAD, FACTS, FAILED_AT, OURS, ROW, draft
+from tests.core.deciding.known import KNOWN, SEEN
+from tests.core.deciding.scenes import NOW, entry, scene
 
 from llmao_core.actions import ActionKind, Outcome, OutcomeKind, Write
 from llmao_core.facts import AtRow, Gate

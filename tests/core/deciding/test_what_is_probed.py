@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.core.drafts import FACTS, OURS, ROW, draft
-from tests.core.known import AT_ROW, MAIN
-from tests.core.reports import IDLE, STILL, WELL
-from tests.core.scenes import AT_LISTEN, NOW, entry, fleet, scene
+from tests.core.deciding.drafts import FACTS, OURS, ROW, draft
+from tests.core.deciding.known import AT_ROW, MAIN
+from tests.core.deciding.reports import IDLE, STILL, WELL
+from tests.core.deciding.scenes import AT_LISTEN, NOW, entry, fleet, scene
 
 from llmao_core.aim import (
     CANARY_AGAIN_S,

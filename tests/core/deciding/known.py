@@ -5,8 +5,8 @@ Rule of this file: no field of KNOWN is what a new history would have, so that l
 
 from typing import Any
 
-from tests.core.reports import WELL
-from tests.core.scenes import AT_LISTEN, AT_PUBLIC, NOW, entry, fleet, scene
+from tests.core.deciding.reports import WELL
+from tests.core.deciding.scenes import AT_LISTEN, AT_PUBLIC, NOW, entry, fleet, scene
 
 from llmao_core.fold import fold_key
 from llmao_core.history import HostHistory, KeyHistory, Seen

@@ -4,16 +4,24 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.core.known import AT_ROW, HOST, KNOWN, MAIN, SEEN, folded, probed
-from tests.core.reports import WELL
-from tests.core.scenes import AT_LISTEN, AT_PUBLIC, BOX, NOW, entry, fleet, row, scene
+from tests.core.deciding.known import AT_ROW, HOST, KNOWN, MAIN, SEEN, folded, probed
+from tests.core.deciding.reports import DOWN, LATE, WELL, said
+from tests.core.deciding.scenes import AT_LISTEN, AT_PUBLIC, BOX, NOW, entry, fleet, row, scene
 
 from llmao_core.actions import ActionKind, Outcome, OutcomeKind, Write
-from llmao_core.fold import HOUR_S, fold_key, watch
+from llmao_core.fold import HOUR_S, Watch, fold_key, watch
 from llmao_core.history import HostHistory, KeyHistory
 from llmao_core.placement import Found, Place
-from llmao_core.probes import CanaryReport, OpenPathsReport, Probes, Target
-from llmao_core.records import Kind
+from llmao_core.probes import (
+    CanaryReport,
+    Identity,
+    OpenPathsReport,
+    ProbeReport,
+    Probes,
+    ServedModel,
+    Target,
+)
+from llmao_core.records import Kind, Lifecycle, SignalKind
 from llmao_core.snapshots import BoxFetches, BoxProtocol, BoxStatus, Endpoint, Instance
 
 SHOWN = Found(
@@ -33,9 +41,28 @@ def test_a_pass_that_saw_nothing_new_remembers_the_same(host: HostHistory | None
 
 def test_what_moves_leaves_the_rest() -> None:
     """One more report, and everything else that was known is known still."""
-    after = folded(probes=probed(NOW))
+    known = evolve(KNOWN, lifecycle=Lifecycle.HEALTHY, since=NOW - 90.0)
+    after = folded(known, probes=probed(NOW))
     expected = evolve(SEEN, probed_at=NOW, took_s=0.1, oks=4, last_ok=NOW, checked=1)
-    assert evolve(KNOWN, seen={MAIN: expected}, last_ok=NOW) == after
+    assert evolve(known, seen={MAIN: expected}, last_ok=NOW) == after
+
+
+def test_a_report_is_read_as_the_key_is_configured() -> None:
+    """By the name that it serves under, and with the limits of the fleet."""
+    identity = Identity(said(401), WELL, (ServedModel("small"),))
+    named = Probes(reports={MAIN: ProbeReport(NOW, 0.1, WELL, identity)})
+    assert SignalKind.OK is folded(probes=named).seen[MAIN].kind
+    failing = evolve(SEEN, kind=SignalKind.FAILED, fails=1, counted=NOW - 9.0, first_fail=NOW - 9.0)
+    down = Probes(reports={MAIN: ProbeReport(NOW, 0.1, DOWN)})
+    assert 2 == folded(evolve(KNOWN, seen={MAIN: failing}), probes=down).seen[MAIN].fails
+
+
+def test_canaries_confirm_a_hang_by_the_threshold() -> None:
+    """As many of them as the fleet takes failures."""
+    silent = evolve(SEEN, metrics_at=NOW, silent_since=NOW - 90.0)
+    canary = CanaryReport(NOW - 5.0, NOW, (LATE,) * scene().fleet.health_fail_threshold)
+    after = folded(evolve(KNOWN, seen={MAIN: silent}), probes=Probes(canaries={MAIN: canary}))
+    assert after.seen[MAIN].hung
 
 
 def test_a_row_once_seen_stays_seen() -> None:
@@ -161,10 +188,13 @@ def test_a_row_of_the_older_salt_is_probed_with_its_own_bearer() -> None:
     assert Target(AT_PUBLIC, bearers[0]) == targets.main
     assert Target(AT_PUBLIC, bearers[1]) == targets.previous
     assert (Target(AT_LISTEN, bearers[1]), Target(AT_LISTEN, bearers[0])) == targets.rows
+    single = watch(entry(two, row(two)), AT_LISTEN)
+    assert (Target(AT_LISTEN, bearers[1]), (single.main,)) == (single.previous, single.rows)
 
 
 def test_every_row_is_probed_where_it_stands() -> None:
     """Two rows of one key have an address each; a row without one has no target."""
+    assert Watch(MAIN, None, (MAIN,)) == watch(entry(None, row()), AT_LISTEN)
     rows = (row(), row(id="copy", at=f"{BOX}:40001"), evolve(row(id="bare"), base=""))
     assert (MAIN, AT_ROW) == watch(entry(None, *rows), AT_LISTEN).rows
 
@@ -247,6 +277,13 @@ def test_a_removal_is_remembered_once() -> None:
     once = folded(writes=writes)
     assert (NOW - 500.0, NOW - 4.0) == once.removals
     assert once is folded(once, writes=writes)
+
+
+def test_a_removal_of_a_foreign_row_is_none_of_a_key() -> None:
+    """It has no id of ours to look for."""
+    foreign = entry(kind=Kind.FOREIGN, deployment=None, rows=(row(),))
+    after, _ = fold_key(None, foreign, None, scene(writes=removed(NOW - 4.0, DONE)))
+    assert () == after.removals
 
 
 @pytest.mark.parametrize(

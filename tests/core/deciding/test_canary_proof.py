@@ -2,8 +2,9 @@
 
 import pytest
 from attrs import evolve
-from tests.core.reports import FAILING, FLEET, HANGING, LATE, LIVED, STILL, said
+from tests.core.deciding.reports import FAILING, FLEET, HANGING, LATE, LIVED, STILL, said
 
+from llmao_core.config import CanaryConfig
 from llmao_core.history import Canary, Cause, Seen
 from llmao_core.probes import CanaryReport, OpenPathsReport, Reply, ReplyKind
 from llmao_core.records import SignalKind
@@ -147,6 +148,14 @@ def test_a_prefill_is_given_time(first_tokens: float | None, limit_s: float) -> 
     seen = evolve(SILENT, counters=counters, silent_since=0.0, metrics_at=limit_s)
     assert suspect_hung(seen, FLEET)
     assert not suspect_hung(evolve(seen, metrics_at=limit_s - 0.5), FLEET)
+
+
+def test_nothing_is_suspect_without_readings_or_canaries() -> None:
+    """Neither where nothing fell silent, nor where nobody would be asked."""
+    none = evolve(FLEET, canary=CanaryConfig(enabled=False))
+    assert not suspect_hung(SILENT, none)
+    assert not suspect_hung(evolve(SILENT, silent_since=None), FLEET)
+    assert not suspect_hung(evolve(SILENT, metrics_at=None), FLEET)
 
 
 def test_open_paths_are_as_old_as_the_question() -> None:

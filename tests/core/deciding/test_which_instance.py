@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.core.scenes import BOX, NOW, fleet
+from tests.core.deciding.scenes import BOX, NOW, fleet
 
 from llmao_core.config import Host
 from llmao_core.history import HostHistory

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.core.scenes import AT_LISTEN, AT_PUBLIC, BOX, fleet, row, scene
+from tests.core.deciding.scenes import AT_LISTEN, AT_PUBLIC, BOX, fleet, row, scene
 
 from llmao_core.history import History, HostHistory, KeyHistory
 from llmao_core.intended import Intended

@@ -4,10 +4,11 @@ from typing import Literal
 
 import pytest
 from attrs import evolve
-from tests.core.reports import FAILING, FLEET, LATE, LIVED, MOVED, after, said, told
+from tests.core.deciding.reports import FAILING, FLEET, LATE, LIVED, MOVED, after, said, told
 
 from llmao_core.probes import Identity, ProbeReport, Reply, ReplyKind, ServedModel
 from llmao_core.records import SignalKind
+from llmao_core.signal import fold_report
 
 CLOSED, GARBLED = said(401), Reply(ReplyKind.BROKEN)
 OURS = ServedModel("small", max_model_len=8192)
@@ -63,6 +64,13 @@ def test_a_proof_is_good_until_something_contradicts_it() -> None:
     assert (True, 0, 8192) == (proven.identity, proven.checked, proven.max_model_len)
     later = after(proven, told(112.0, said(200)), told(118.0, LATE))
     assert (True, 2, 8192) == (later.identity, later.checked, later.max_model_len)
+
+
+@pytest.mark.parametrize("assumed", [True, False])
+def test_a_first_report_proves_no_more_than_is_assumed(assumed: bool) -> None:
+    """Who it is stood in a row of ours, or is not known yet."""
+    seen = fold_report(None, told(106.0, said(200)), "small", FLEET, assumed)
+    assert (assumed, 1, 1) == (seen.identity, seen.oks, seen.checked)
 
 
 def test_a_busy_server_can_prove_itself() -> None:

@@ -6,8 +6,8 @@ Rule of this file: one removal, of a server that failed for half a minute, with 
 from typing import Any
 
 from attrs import evolve
-from tests.core.known import AT_ROW, KNOWN, MAIN, SEEN
-from tests.core.scenes import AT_PUBLIC, NOW, entry, fleet, row
+from tests.core.deciding.known import AT_ROW, KNOWN, MAIN, SEEN
+from tests.core.deciding.scenes import AT_PUBLIC, NOW, entry, fleet, row
 
 from llmao_core.actions import ActionKind, Order
 from llmao_core.classify import Aim

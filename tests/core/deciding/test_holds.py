@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.core.drafts import FACTS, OURS, ROW, draft, wants
-from tests.core.scenes import NOW, entry, fleet, row, scene
+from tests.core.deciding.drafts import FACTS, OURS, ROW, draft, wants
+from tests.core.deciding.scenes import NOW, entry, fleet, row, scene
 
 from llmao_core.actions import ActionKind, Outcome, OutcomeKind, Write
 from llmao_core.config import BrakeConfig, PolicyName

@@ -2,7 +2,7 @@
 
 import pytest
 from attrs import evolve
-from tests.core.scenes import NOW, fleet, row, scene
+from tests.core.deciding.scenes import NOW, fleet, row, scene
 
 from llmao_core.actions import ActionKind, Outcome, OutcomeKind, Write
 from llmao_core.fold import fold_row

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.core.known import KNOWN, MAIN, SEEN
-from tests.core.scenes import AT_LISTEN, BOX, NOW, entry, fleet, scene
+from tests.core.deciding.known import KNOWN, MAIN, SEEN
+from tests.core.deciding.scenes import AT_LISTEN, BOX, NOW, entry, fleet, scene
 
 from llmao_core.classify import Aim, aim_of, life_facts, said
 from llmao_core.facts import Evidence, Handout, LifeFacts, Named, RowSeen, Served

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.core.known import KNOWN, MAIN, folded, probed
-from tests.core.reports import DOWN
-from tests.core.scenes import BOX, NOW, SMALL, entry, fleet, scene
+from tests.core.deciding.known import KNOWN, MAIN, folded, probed
+from tests.core.deciding.reports import DOWN
+from tests.core.deciding.scenes import BOX, NOW, SMALL, entry, fleet, scene
 
 from llmao_core.fold import announced, leaving, to_reboot
 from llmao_core.history import KeyHistory, Reboot

@@ -2,7 +2,7 @@
 
 import pytest
 from attrs import evolve
-from tests.core.scenes import AT_LISTEN, AT_PUBLIC, BOX, entry, fleet, row, scene
+from tests.core.deciding.scenes import AT_LISTEN, AT_PUBLIC, BOX, entry, fleet, row, scene
 
 from llmao_core.history import History
 from llmao_core.intended import Deployment
