@@ -4,7 +4,7 @@ READY := .venv/.ready
 SOURCES := src box tests examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-vllm test test-real test-sim test-planted test-thorough sim check bench fmt docs screenshots
+.PHONY: help setup demo lab lab-vllm test test-real test-sim test-planted test-mutants test-thorough sim check bench fmt docs screenshots
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -40,6 +40,10 @@ test-sim: $(READY)  ## 100 simulated worlds of two hours, and the three Sieve fa
 
 test-planted: $(READY)  ## planted bugs, one at a time in a copy: which test finds each
 	$(PY) -m tests.planted
+
+test-mutants: $(READY)  ## mutants of the deciding part of core, against its tests
+	.venv/bin/mutmut run --max-children 1
+	.venv/bin/mutmut results
 
 sim: $(READY)  ## a long soak: 1000 simulated worlds of two hours
 	.venv/bin/llmao sim --seeds 1000 --hours 2
