@@ -82,7 +82,9 @@ def test_a_serving_route_is_removed() -> None:
         row = world.litellm.db[our_row(world)]
         deployment = world.deployment_of(row)
         assert deployment is not None
-        world.on_order(Order(ActionKind.DELETE_LITELLM, "litellm", deployment.key, row.id))
+        world.on_order(
+            Order(ActionKind.DELETE_LITELLM, "litellm", deployment.key, row.id), world.llmao
+        )
 
     assert "no-serving-route-removed" == named(lived(orders))
 
@@ -122,7 +124,7 @@ def test_a_foreign_row_is_touched(how: str) -> None:
 
 def test_an_approval_is_lost() -> None:
     """An approval that was acknowledged and that llmao does not know is found."""
-    assert "approvals-stay" == named(lived(lambda world, acts: world.approved.add(LATER)))
+    assert "approvals-stay" == named(lived(lambda world, acts: world.approve(LATER)))
 
 
 def first_key(world: World) -> Key:
@@ -161,7 +163,7 @@ def test_a_drained_key_is_added() -> None:
         drains(world, acts)
         row = our_row(world)
         order = Order(ActionKind.ADD_LITELLM, "litellm", first_key(world), row)
-        world.after(60.0, lambda: world.on_order(order))
+        world.after(60.0, lambda: world.on_order(order, world.llmao))
 
     assert "drained-is-not-added" == named(lived(adds))
 
@@ -217,7 +219,7 @@ def test_writes_without_end() -> None:
         deployment = world.intended().deployments[0]
         order = Order(ActionKind.ADD_LITELLM, "litellm", deployment.key, deployment.litellm_id)
         for _ in range(40):
-            world.on_order(order)
+            world.on_order(order, world.llmao)
 
     assert "no-storm" == named(lived(writes))
 

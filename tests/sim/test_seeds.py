@@ -3,14 +3,18 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 
 from llmao_web.sim.many import seeds_of
+from llmao_web.sim.replicas import SQL_EVERY, TWO_EVERY
 from llmao_web.sim.run import Result, run_seed
 
-SEEDS = 100
+SEEDS = range(1, 101)
 HOURS = 2.0
+# Two llmao's take three times as long as one; more happens to them meanwhile.
+HOURS_OF_TWO = 1.0
 
 
 def _told(result: Result) -> str:
@@ -21,10 +25,20 @@ def _told(result: Result) -> str:
 @pytest.mark.sim
 def test_two_hours_of_everything() -> None:
     """Two virtual hours of faults break no invariant, and llmao comes to rest with the world."""
-    lived = list(seeds_of(range(1, SEEDS + 1), HOURS, os.cpu_count() or 1))
+    _live([seed for seed in SEEDS if seed % TWO_EVERY], HOURS)
+
+
+@pytest.mark.sim
+def test_two_that_share_a_store() -> None:
+    """Two llmao's that fight over one world break no invariant, of the world's or of their own."""
+    _live([seed for seed in SEEDS if not seed % TWO_EVERY], HOURS_OF_TWO)
+
+
+def _live(seeds: Sequence[int], hours: float) -> None:
+    lived = list(seeds_of(seeds, hours, os.cpu_count() or 1))
     violated = [_told(result) for result in lived if result.violation is not None]
     assert not violated, "\n\n".join(violated)
-    assert SEEDS == len(lived)
+    assert len(seeds) == len(lived)
 
 
 def test_a_short_life() -> None:
@@ -34,14 +48,15 @@ def test_a_short_life() -> None:
     assert 6 <= result.orders
 
 
-def test_a_seed_is_the_same_world_each_time() -> None:
+@pytest.mark.parametrize("seed", [11, SQL_EVERY, TWO_EVERY])
+def test_a_seed_is_the_same_world_each_time(seed: int) -> None:
     """Two processes, whose dictionaries hash differently, live the same life event for event."""
-    digests = {_digest(hash_seed) for hash_seed in ("1", "2")}
+    digests = {_digest(hash_seed, seed) for hash_seed in ("1", "2")}
     assert 1 == len(digests)
 
 
-def _digest(hash_seed: str) -> str:
-    code = "from llmao_web.sim.run import run_seed; print(run_seed(11, 0.25).digest)"
+def _digest(hash_seed: str, seed: int) -> str:
+    code = f"from llmao_web.sim.run import run_seed; print(run_seed({seed}, 0.1).digest)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},

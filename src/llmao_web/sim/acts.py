@@ -80,7 +80,7 @@ class Acts:
 
     def _fetched(self, box: Box) -> bool:
         """Ask llmao what to serve; tell whether there was an answer."""
-        service = self.world.llmao.service
+        service = self.world.front().service
         if service is None or service.board.intended() is None:
             return False
         told = service.board.answer(box.host)
@@ -103,12 +103,12 @@ class Acts:
         if box.provider is not None and box.exists:
             box.provider.reboot(box.instance, takes_s)
             if box.provider is self.world.runpod:
-                box.mapped_in = None
+                box.mapped_in.clear()
         self.boot(box, load_s, takes_s)
 
     def announce(self, box: Box, load_s: float) -> None:
         """Let a box announce that it restarts its servers, and restart them."""
-        service = self.world.llmao.service
+        service = self.world.front().service
         if service is None or not box.servers:
             return
         told = service.board.answer(box.host)
@@ -126,7 +126,7 @@ class Acts:
 
     def ask_reboot(self, box: Box, load_s: float) -> None:
         """Let an admin ask on the box's page that its provider reboot it."""
-        service = self.world.llmao.service
+        service = self.world.front().service
         view = service.board.view() if service else None
         host = next((each for each in view.hosts if each.name == box.host), None) if view else None
         if service is None or host is None or box.provider is None or not box.exists:
@@ -144,7 +144,7 @@ class Acts:
             if rented.reboots > before:
                 self.world.tell(box.host, "its provider reboots it")
                 if box.provider is self.world.runpod:
-                    box.mapped_in = None
+                    box.mapped_in.clear()
                 self.boot(box, load_s)
                 return
             await asyncio.sleep(1.0)
@@ -154,7 +154,7 @@ class Acts:
         if box.provider is None or not box.exists:
             return
         box.provider.remap(box.instance, to_stranger=left_to_stranger)
-        box.mapped_in = None
+        box.mapped_in.clear()
         for server in box.servers.values():
             server.alive_since = self.world.seconds
         whose = "a stranger has" if left_to_stranger else "nobody has"
@@ -166,7 +166,8 @@ class Acts:
             return
         self.world.tell(box.host, f"is destroyed; another is rented in {gone_s:.0f} s")
         self.world.vast.hand_over(box.instance)
-        box.mapped_in, box.life = None, box.life + 1
+        box.mapped_in.clear()
+        box.life += 1
         for server in box.servers.values():
             server.become(Mode.REFUSES, self.world.seconds)
         self.world.after(gone_s, lambda: self._rent(box, load_s))
@@ -174,7 +175,7 @@ class Acts:
     def _rent(self, box: Box, load_s: float) -> None:
         label = None if box.host in (BY_ADDRESS, LATER) else box.host
         box.instance = self.world.vast.plant(label, address=box.address, ports=box.ports)
-        box.mapped_in = None
+        box.mapped_in.clear()
         self.world.tell(box.host, f"is rented anew as {box.instance}")
         self.boot(box, load_s)
 
@@ -214,7 +215,7 @@ class Acts:
         self.neighbour = ""
         for box in self.world.ground.boxes:
             if box.host == BY_ADDRESS:
-                box.mapped_in = None
+                box.mapped_in.clear()
 
     # ---- servers
 
@@ -308,9 +309,10 @@ class Acts:
 
     def kill(self, down_s: float) -> None:
         """Kill llmao and start it later."""
-        self.world.tell("", f"llmao is killed, and started in {down_s:.0f} s")
-        self.world.llmao.kill()
-        self.world.after(down_s, self.world.llmao.start)
+        llmao = self.world.llmao
+        self.world.tell("", f"{llmao.name} is killed, and started in {down_s:.0f} s")
+        llmao.kill()
+        self.world.after(down_s, llmao.start)
 
     def step_clock(self, seconds: float) -> None:
         """Let llmao's clock jump."""
@@ -321,9 +323,13 @@ class Acts:
 
     def fill_disk(self, seconds: float) -> None:
         """Let the store fail for a while."""
-        self.world.llmao.disk.full = True
+        self.world.replicas.disk.full = True
         self.world.tell("", f"the disk is full for {seconds:.0f} s")
-        self.world.after(seconds, lambda: setattr(self.world.llmao.disk, "full", False))
+        self.world.after(seconds, self._empty_disk)
+
+    def _empty_disk(self) -> None:
+        self.world.replicas.disk.full = False
+        self.world.replicas.disturb()
 
     def come(self, approve_s: float) -> None:
         """Let a box that nobody configured come and ask, and an admin approve it later."""
@@ -345,8 +351,8 @@ class Acts:
         entry = Entry(
             self.world.clock.now(), "admin", EntryKind.APPROVED, host, detail={"rows": rows}
         )
-        if await self.world.llmao.keep(entry):
-            self.world.approved.add(host)
+        if await self.world.front().keep(entry):
+            self.world.approve(host)
             self.world.tell(host, "is approved, and the approval acknowledged")
         else:
             self.world.tell(host, "is approved, and nobody acknowledged it")
@@ -355,8 +361,13 @@ class Acts:
         """Change a model in the configuration, and have it read again."""
         self.world.config = with_timeout(self.world.config, model, timeout)
         self.world.tell("", f"the timeout of {model} is now {timeout}")
-        if self.world.llmao.service is not None:
-            self.world.llmao.service.reload()
+        self.reload()
+
+    def reload(self) -> None:
+        """Have the configuration read again, wherever llmao runs."""
+        for llmao in self.world.replicas.each:
+            if llmao.service is not None:
+                llmao.service.reload()
 
     def release_brake(self) -> None:
         """Let an admin release what the brake holds."""
@@ -376,12 +387,14 @@ class Acts:
         for pair in tuple(world.wire.cut):
             world.wire.mend(pair)
         world.wire.frozen.clear()
-        world.llmao.disk.full = False
+        world.replicas.disk.full = False
         self.unshare_address()
         self.mend_litellm()
-        world.llmao.start()
+        for llmao in world.replicas.each:
+            llmao.clock.thaw()
+            llmao.reach_store(again=True)
+            llmao.start()
         self.release_brake()
-        if world.llmao.service is not None:
-            world.llmao.service.reload()
+        self.reload()
         for far in Far:
             world.weather.mark(far, now)

@@ -83,7 +83,7 @@ class Server:
 class Box:
     """One host and the instance behind it; a machine of our own has no provider.
 
-    mapped_in: the run of llmao that was shown where it can be reached now, None if none was.
+    mapped_in: the runs of llmao that were shown where it can be reached now.
     life: counts its starts, so that what was meant for an earlier one is dropped.
     """
 
@@ -93,7 +93,7 @@ class Box:
     provider: FakeProvider | None = None
     instance: str = ""
     servers: dict[int, Server] = field(factory=dict)
-    mapped_in: int | None = None
+    mapped_in: set[tuple[str, int]] = field(factory=set)
     life: int = 0
 
     @property

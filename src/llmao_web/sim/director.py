@@ -172,18 +172,19 @@ class Director:
         """Kill it at one of its next steps, whichever that is."""
         left = self.chance.randrange(1, 40)
         down_s = self._pick((1.0, 20.0))
+        llmao = self.acts.world.llmao
 
         def at_step(name: str) -> bool:
             nonlocal left
             left -= 1
             if left:
                 return False
-            self.acts.world.llmao.at_step = lambda _name: False
-            self.acts.world.tell("", f"llmao is killed at: {name}")
-            self.acts.world.after(down_s, self.acts.world.llmao.start)
+            llmao.at_step = lambda _name: False
+            self.acts.world.tell("", f"{llmao.name} is killed at: {name}")
+            self.acts.world.after(down_s, llmao.start)
             return True
 
-        self.acts.world.llmao.at_step = at_step
+        llmao.at_step = at_step
 
     def _clock_jumps(self) -> None:
         self.acts.step_clock(self.chance.choice((-300.0, -20.0, -2.0, 2.0, 20.0, 300.0)))

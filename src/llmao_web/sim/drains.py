@@ -44,12 +44,12 @@ class Drains:
             for one in _names(deployment)
         )
 
-    def lost(self, labels: Labels) -> list[str]:
-        """Return what is acknowledged, and otherwise in what llmao knows."""
+    def lost(self, labels: Labels, until: float) -> list[str]:
+        """Return what was acknowledged until a time, and is otherwise in what llmao knows."""
         known = labels.drained_hosts | labels.drained_keys
-        lost = [f"the drain of {one}" for one in self._sure - known]
+        lost = [f"the drain of {one}" for one in self._sure - known if self.drained[one] <= until]
         back = [f"the end of the drain of {one}" for one in self.lifted.keys() - self.unsure
-                if one in known]  # fmt: skip
+                if one in known and self.lifted[one] <= until]  # fmt: skip
         return sorted(lost + back)
 
 

@@ -12,7 +12,7 @@ from attrs import define, field
 
 from llmao_core.actions import ActionKind, Order
 from llmao_core.config import Config
-from llmao_core.intended import Deployment
+from llmao_core.intended import Deployment, Intended
 from llmao_core.plan import Plan
 from llmao_core.records import View
 from llmao_litellm.fake_state import Stored
@@ -21,7 +21,9 @@ from llmao_web.shell.loop import FAILED
 from .boxes import ALIVE, UNDECIDED, Box, Condition, Server
 from .faults import Far
 from .fleet import FLEET
+from .leading import Leading
 from .limits import Limits, backoff_s
+from .process import Llmao
 from .world import World
 
 HOUR_S = 3600.0
@@ -48,15 +50,18 @@ class Judge:
 
     world: World
     limits: Limits = field(init=False)
+    leading: Leading | None = field(init=False)
     _absent: dict[str, _Timer] = field(factory=dict)
     _present: dict[str, _Timer] = field(factory=dict)
     _removals: dict[str, deque[float]] = field(factory=dict)
     _orders: deque[tuple[float, str]] = field(factory=deque)
-    _plan: Plan = field(factory=Plan)
+    _plans: dict[Llmao, Plan] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         config: Config = self.world.config
-        self.limits = Limits(config.fleet, config.litellm.poll_interval_s)
+        replicas = self.world.replicas
+        self.limits = Limits(config.fleet, config.litellm.poll_interval_s, replicas.told_s)
+        self.leading = Leading(self.world, replicas.arbiter) if replicas.arbiter else None
         self.world.on_pass = self.passed
         self.world.on_order = self.ordered
         self._plant_foreign()
@@ -77,9 +82,9 @@ class Judge:
 
     # ---- as it happens
 
-    def passed(self, view: View, plan: Plan) -> None:
+    def passed(self, who: Llmao, view: View, plan: Plan) -> None:
         """Judge one pass."""
-        self._plan = plan
+        self._plans[who] = plan
         keys = Counter(action.key for action in plan.actions)
         for key, count in keys.items():
             if count > 1:
@@ -91,13 +96,16 @@ class Judge:
             if item.id == FAILED:
                 self.world.fail("pass", item.sentence)
 
-    def ordered(self, order: Order) -> None:
+    def ordered(self, order: Order, who: Llmao) -> None:
         """Judge one order as the executor begins it."""
         now, key = self.world.seconds, str(order.key)
-        action = next((a for a in self._plan.actions if a.order.target == order.target), None)
+        planned = self._plan(who).actions
+        action = next((a for a in planned if a.order.target == order.target), None)
         rule = action.rule if action else "no plan"
         why = f"{action.reason} {'; '.join(action.evidence)}" if action else ""
-        self.world.tell(key, f"llmao begins {order.kind.value} by {rule}: {why}")
+        self.world.tell(key, f"{who.name} begins {order.kind.value} by {rule}: {why}")
+        if self.leading is not None:
+            self.leading.begins(order, who)
         self._count_storm(now, order)
         self._judge_add(order)
         row = self.world.litellm.db.get(order.target)
@@ -192,16 +200,26 @@ class Judge:
                 self.world.fail("foreign", f"the foreign row {one} was changed or removed")
 
     def _judge_approvals(self) -> None:
-        llmao = self.world.llmao
-        known = llmao.service.board.intended() if llmao.service else None
-        if known is None:
-            return
-        for host in self.world.approved:
-            if host not in known.hosts:
-                self.world.fail("approvals-stay", f"the approval of {host} is lost", host)
+        for llmao in self.world.replicas.each:
+            known = llmao.service.board.intended() if llmao.service else None
+            if known is not None and self._was_told(llmao):
+                self._judge_known(llmao, known)
 
-        if lost := self.world.drains.lost(known.labels):
-            self.world.fail("drains-stay", f"{'; '.join(lost)} is lost")
+    def _was_told(self, llmao: Llmao) -> bool:
+        """Tell whether a replica can have been told what was decided told_s ago."""
+        since = self.leading.ready.get(llmao, math.inf) if self.leading else 0.0
+        disturbed = self.world.replicas.disturbed_at if self.leading else -math.inf
+        return self.world.seconds - max(since, disturbed) >= self.limits.told_s
+
+    def _judge_known(self, llmao: Llmao, known: Intended) -> None:
+        """What was acknowledged is known, by whichever llmao it was."""
+        until = self.world.seconds - self.limits.told_s
+        for host, at in self.world.approved.items():
+            if at <= until and host not in known.hosts:
+                what = f"{llmao.name} does not know of the approval of {host}"
+                self.world.fail("approvals-stay", what, host)
+        if lost := self.world.drains.lost(known.labels, until):
+            self.world.fail("drains-stay", f"{'; '.join(lost)} is lost at {llmao.name}")
 
     def _judge_drained(self, deployment: Deployment, rows: Iterable[Stored]) -> None:
         """What is drained has no row, however well it serves."""
@@ -243,14 +261,17 @@ class Judge:
     @property
     def _pace(self) -> float:
         """Return by how much everything takes longer, because llmao's clock runs slowly."""
-        return 2.0 if self.world.clock.slow else 1.0
+        return 2.0 if any(one.clock.slow for one in self.world.replicas.each) else 1.0
+
+    def _plan(self, who: Llmao) -> Plan:
+        return self._plans.get(who, Plan())
 
     def _visible(self, box: Box, server: Server) -> bool:
         """Tell whether llmao can see that a server serves, and nobody asked that it be not."""
-        cut = self.world.wire.cut
+        cut, llmao = self.world.wire.cut, self.world.llmao
         return (
             server.condition is Condition.SERVING
-            and (box.provider is None or box.mapped_in == self.world.llmao.runs)
+            and (box.provider is None or (llmao.name, llmao.runs) in box.mapped_in)
             and self.world.seconds >= server.kept_out_until
             and not cut.intersection({("llmao", ""), ("llmao", box.address)})
         )
@@ -266,13 +287,11 @@ class Judge:
     def _seen_since(self, deployment: Deployment, kind: ActionKind) -> float:
         """Return since when llmao has been able to see and to write, infinity while it is not."""
         world, now = self.world, self.world.seconds
-        if world.llmao.started is None:
-            return math.inf
         # A source that failed is read again after its interval at the latest.
         again_s = self.limits.again_s
         listings = min(world.weather.clean(far, now) for far in (Far.VAST, Far.RUNPOD))
         times = [
-            world.llmao.started,
+            world.replicas.working_since(),
             world.weather.clean(Far.BOXES, now),
             world.weather.clean(Far.LITELLM, now) + again_s,
             listings + again_s,
@@ -336,7 +355,7 @@ class Judge:
                 if condition not in (*ALIVE, *UNDECIDED):
                     wrong.append(f"{row.info.get('llmao_key')}: an orphan that {condition.value}")
         wrong += [f"planned: {action.kind.value} {action.key} ({action.rule}, {action.hold.value})"
-                  for action in self._plan.actions]  # fmt: skip
+                  for action in self._plan(self.world.llmao).actions]  # fmt: skip
         return wrong
 
     def _wrong(self, deployment: Deployment, rows: list[Stored]) -> list[str]:

@@ -28,10 +28,14 @@ def backoff_s(failures: int, *, removes: bool) -> float:
 
 @frozen
 class Limits:
-    """The limits of one configuration. poll_s: LiteLLM's poll interval."""
+    """The limits of one configuration. poll_s: LiteLLM's poll interval.
+
+    told_s: how long the llmao that leads may not know what another was told.
+    """
 
     fleet: FleetConfig
     poll_s: float
+    told_s: float = 0.0
 
     @property
     def probe_s(self) -> float:
@@ -56,12 +60,12 @@ class Limits:
     @property
     def heeded_s(self) -> float:
         """Return how long after a decision a write may begin that was planned before it."""
-        return SLACK_S
+        return SLACK_S + self.told_s
 
     @property
     def drained_s(self) -> float:
         """Return for how long the row of a drained key may stay: until LiteLLM has been read."""
-        return self.read_s + self.pending_s + SLACK_S
+        return self.read_s + self.pending_s + SLACK_S + self.told_s
 
     def knowable_s(self, *, reached: bool) -> float:
         """Return how long a server must have served for llmao to have seen it, or LiteLLM."""
@@ -74,7 +78,8 @@ class Limits:
         """Return for how long a serving server may have no row; removals: of the last hour."""
         oks = min(2.0**removals, MOST_OKS)
         proof_s = CANARY_AGAIN_S + self.fleet.canary.timeout_s
-        return self.probe_s * (oks + 1) + proof_s + self.read_s + self.pending_s + SLACK_S
+        waits_s = self.read_s + self.pending_s + self.told_s
+        return self.probe_s * (oks + 1) + proof_s + waits_s + SLACK_S
 
     def present_s(self, condition: Condition) -> float:
         """Return for how long the row of a dead server may stay."""

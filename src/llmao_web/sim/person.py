@@ -33,7 +33,7 @@ async def drain(world: World, what: str | Key, *, drained: bool) -> None:
     host, key = ("", what) if isinstance(what, Key) else (what, None)
     kind = EntryKind.DRAINED if drained else EntryKind.UNDRAINED
     world.drains.unsure.add(what)
-    if await world.llmao.keep(Entry(world.clock.now(), "admin", kind, host, key)):
+    if await world.front().keep(Entry(world.clock.now(), "admin", kind, host, key)):
         world.drains.acknowledged(what, world.seconds, drained=drained)
         world.tell(str(what), f"is {kind.value}, and that is acknowledged")
     else:

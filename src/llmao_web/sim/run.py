@@ -19,6 +19,7 @@ from .acts import Acts
 from .director import Director
 from .invariants import Judge
 from .person import decide_all, operate
+from .rivals import fight
 from .virtual import VirtualLoop, play
 from .world import Event, Violation, World
 
@@ -70,6 +71,8 @@ def run_seed(
         world.weather.base_rate = BASE_RATE
         await world.run(max(BOOT_S) * 2)
         world.spawn(operate(world, hours * 3600.0))
+        if world.replicas.arbiter is not None:
+            world.spawn(fight(acts, world.replicas.arbiter, hours * 3600.0))
         await Director(acts).direct(hours * 3600.0)
         await settle(world, acts, judge)
 
@@ -90,8 +93,10 @@ def live(
     world.say = say
 
     async def whole() -> None:
-        await life(world, Acts(world), Judge(world))
-        await world.close()
+        try:
+            await life(world, Acts(world), Judge(world))
+        finally:
+            await world.close()
 
     with llmao_logs(lambda said: _logged(world, said)), few_collections():
         play(whole(), loop)
@@ -104,17 +109,20 @@ def live(
         story=tuple(world.story(violation.about)) if violation else (),
         told=len(world.told),
         orders=world.orders,
-        runs=world.llmao.runs,
+        runs=sum(each.runs for each in world.replicas.each),
         digest=hashlib.sha256(lines.encode()).hexdigest()[:16],
     )
 
 
 def begin(world: World, acts: Acts, judge: Judge) -> None:
     """Start llmao, boot every box, and have the judge look on."""
-    world.llmao.start()
+    for llmao in world.replicas.each:
+        llmao.start()
     for place, box in enumerate(world.ground.boxes):
         acts.boot(box, BOOT_S[place % len(BOOT_S)], after_s=2.0 * place)
     world.spawn(_look_on(world, judge))
+    if judge.leading is not None:
+        world.spawn(judge.leading.watch())
 
 
 async def _look_on(world: World, judge: Judge) -> None:
@@ -162,7 +170,6 @@ def llmao_logs(heard: Callable[[MutableMapping[str, Any]], None]) -> Iterator[No
     structlog.configure(
         processors=[structlog.processors.add_log_level, drop],
         wrapper_class=structlog.make_filtering_bound_logger(40),
-        cache_logger_on_first_use=False,
     )
     try:
         yield

@@ -4,7 +4,7 @@ Rule of this file: systematic, nothing by chance. Each case is one short life in
 happens and one thing goes wrong at one place; its name says which, and runs it again.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 
 from attrs import frozen
 
@@ -16,17 +16,24 @@ from .acts import Acts
 from .boxes import Box
 from .fleet import BY_ADDRESS, BY_CONTRACT, BY_LABEL, OWN, POD, with_hosts
 from .invariants import Judge
+from .person import drain
 from .run import Result, begin, live, settle
 from .world import Event, World
 
 SEED = 1
-CRASH, STALE, MISSED = "crash", "stale", "missed"
+# A world whose llmao has the real store.
+SQL_SEED = 4
+CRASH, KEPT, STALE, MISSED = "crash", "kept", "stale", "missed"
+# What is kept while llmao is killed at each step of the real store.
+KEPT_ACTS = ("approve", "drain", "delete")
 BOOTED_S = 150.0
 BETWEEN_S = 45.0
 DOWN_S = 5.0
 # Until all that an act leads to is written; a prune waits for three reads of the orphan.
 WATCHED_S = 150.0
 PRUNED_S = 400.0
+KEPT_S = 60.0
+DRAINED_S = 30.0
 FROZEN_S = 240.0
 SOURCES = ("deployments", "health", "vast", "runpod", "boxes", "llmao")
 Act = Callable[[Acts], None]
@@ -35,9 +42,10 @@ Middle = Callable[[Acts], Awaitable[None]]
 
 @frozen
 class Case:
-    """One life. family: `crash`, `stale` or `missed`. place: of the step at which it goes wrong.
+    """One life. family: `crash`, `kept`, `stale` or `missed`. place: of the step that goes wrong.
 
-    what: the act of a crash, else the source that stands still. said: what happens, for people.
+    what: the act of a crash, over a store in memory or the real one, else the source that stands
+    still. said: what happens, for people.
     """
 
     family: str
@@ -55,10 +63,10 @@ class Case:
         """Return the case of a name; LookupError when there can be none."""
         family, _, rest = name.partition("/")
         what, _, place = rest.rpartition("/")
-        known = ACTS if family == CRASH else SOURCES if family in (STALE, MISSED) else ()
+        known = _KNOWN.get(family, ())
         if what not in known or not place.isascii() or not place.isdigit():
             raise LookupError(name)
-        if family != CRASH and int(place) >= len(STEPS):
+        if family in (STALE, MISSED) and int(place) >= len(STEPS):
             raise LookupError(name)
         return cls(family, what, int(place))
 
@@ -87,9 +95,19 @@ def _drop_host(acts: Acts) -> None:
     kept = tuple(host for host in world.config.fleet.hosts if host.name != OWN)
     world.config = with_hosts(world.config, kept)
     world.tell(OWN, "is taken out of the configuration, and dies")
-    if world.llmao.service is not None:
-        world.llmao.service.reload()
+    acts.reload()
     _server(acts, OWN, (0.0, Mode.REFUSES))
+
+
+def _drain(acts: Acts, host: str) -> None:
+    """Let an admin drain a host, and take it back in the middle of what follows."""
+    acts.world.spawn(_drained(acts.world, host))
+
+
+async def _drained(world: World, host: str) -> None:
+    await drain(world, host, drained=True)
+    await world.run(DRAINED_S)
+    await drain(world, host, drained=False)
 
 
 # One for every kind of action, and for what people have acknowledged.
@@ -109,6 +127,10 @@ ACTS: dict[str, Act] = {
     "put back": lambda acts: acts.edit_row(_row(acts, BY_ADDRESS), "delete"),
     "put all back": lambda acts: acts.empty_litellm(),
     "approve": lambda acts: acts.come(30.0),
+    "drain": lambda acts: _drain(acts, BY_ADDRESS),
+}  # fmt: skip
+_KNOWN: Mapping[str, Collection[str]] = {
+    CRASH: ACTS, KEPT: KEPT_ACTS, STALE: SOURCES, MISSED: SOURCES,
 }  # fmt: skip
 
 # Each step undoes or follows the one before, so that hiding one hides a whole transition.
@@ -142,12 +164,16 @@ STEPS: tuple[tuple[str, Act], ...] = (
 # ---- which cases there are
 
 
-def crashes(act: str) -> Iterator[Case]:
-    """Yield a case for every step of every write that an act leads to."""
+def crashes(act: str, family: str = CRASH) -> Iterator[Case]:
+    """Yield a case for every step of every write that an act leads to.
+
+    family: CRASH, or KEPT for the steps of the real store alone.
+    """
     names: list[str] = []
-    _live_case(Case(CRASH, act, 0), _watched(act, names.append))
+    first = Case(family, act, 0)
+    _live_case(first, _watched(first, names.append))
     for place, name in enumerate(names):
-        yield Case(CRASH, act, place, f"{act}; llmao is killed at: {name}")
+        yield Case(family, act, place, f"{act}; llmao is killed at: {name}")
 
 
 def views(family: str, source: str) -> Iterator[Case]:
@@ -160,9 +186,11 @@ def views(family: str, source: str) -> Iterator[Case]:
 
 
 def all_cases() -> Iterator[Case]:
-    """Yield the cases of all three families."""
+    """Yield the cases of all three families; crashes over both stores."""
     for act in ACTS:
         yield from crashes(act)
+    for act in KEPT_ACTS:
+        yield from crashes(act, KEPT)
     for family in (STALE, MISSED):
         for source in SOURCES:
             yield from views(family, source)
@@ -172,7 +200,7 @@ def run_case(
     case: Case, *, rule: Reconcile = reconcile, say: Callable[[Event], None] = lambda _event: None
 ) -> Result:
     """Live one case and judge it."""
-    middle = _crashing(case) if case.family == CRASH else _hiding(case)
+    middle = _hiding(case) if case.family in (STALE, MISSED) else _crashing(case)
     return _live_case(case, middle, rule, say)
 
 
@@ -185,25 +213,26 @@ def _live_case(
     """Boot a world, let something happen in it, and let it settle."""
 
     async def life(world: World, acts: Acts, judge: Judge) -> None:
-        world.wire.remembers = case.family != CRASH
+        world.wire.remembers = case.family in (STALE, MISSED)
         begin(world, acts, judge)
         await world.run(BOOTED_S)
         await middle(acts)
         await settle(world, acts, judge)
 
-    return live(SEED, life, f"llmao sim --case {case.name!r}", rule=rule, say=say)
+    seed = SQL_SEED if case.family == KEPT else SEED
+    return live(seed, life, f"llmao sim --case {case.name!r}", rule=rule, say=say)
 
 
 # ---- crash
 
 
-def _watched(act: str, note: Callable[[str], None]) -> Middle:
+def _watched(case: Case, note: Callable[[str], None]) -> Middle:
     """Let an act happen, and note each step of the writes that follow."""
 
     async def middle(acts: Acts) -> None:
-        acts.world.llmao.at_step = lambda name: note(name) if _writes(name) else None
-        ACTS[act](acts)
-        await acts.world.run(PRUNED_S if act == "prune" else WATCHED_S)
+        acts.world.llmao.at_step = lambda name: note(name) if _writes(case, name) else None
+        ACTS[case.what](acts)
+        await acts.world.run(_watched_s(case))
         acts.world.llmao.at_step = lambda _name: None
 
     return middle
@@ -214,14 +243,20 @@ def _crashing(case: Case) -> Middle:
 
     async def middle(acts: Acts) -> None:
         def at_step(name: str) -> bool:
-            left[0] -= _writes(name)
-            return _writes(name) and left[0] == -1 and _die(acts, name)
+            left[0] -= _writes(case, name)
+            return _writes(case, name) and left[0] == -1 and _die(acts, name)
 
         acts.world.llmao.at_step = at_step
         ACTS[case.what](acts)
-        await acts.world.run(PRUNED_S if case.what == "prune" else WATCHED_S)
+        await acts.world.run(_watched_s(case))
 
     return middle
+
+
+def _watched_s(case: Case) -> float:
+    if case.family == KEPT:
+        return KEPT_S
+    return PRUNED_S if case.what == "prune" else WATCHED_S
 
 
 def _die(acts: Acts, name: str) -> bool:
@@ -230,8 +265,10 @@ def _die(acts: Acts, name: str) -> bool:
     return True
 
 
-def _writes(name: str) -> bool:
+def _writes(case: Case, name: str) -> bool:
     """Tell whether a step belongs to a write, of LiteLLM, of a provider or of the store."""
+    if case.family == KEPT:
+        return "store" in name
     asks = "/health" in name
     return not asks and any(word in name for word in ("POST", "PATCH", "PUT", "store"))
 

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from llmao_web.shell.clock import Steady
 
 START_S = 1_800_000_000.0
+# Sleeps that are shorter than a float can tell would be repeated for ever.
+SHORTEST_S = 1e-6
 
 T = TypeVar("T")
 
@@ -53,11 +55,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
 class SimClock:
     """The clock of one machine: implements the shell's Clock.
 
-    offset_s: how far the machine's time is ahead of true time.
+    offset_s: how far the machine's time is ahead of true time. frozen: the machine stands still.
+    stood_still_at: when its monotonic clock last did not go on while it was frozen.
     """
 
     def __init__(self, loop: VirtualLoop, chance: Random) -> None:
         self.offset_s = 0.0
+        self.frozen = False
+        self.stood_still_at = -1.0
+        self._thawed = asyncio.Event()
+        self._paused_at: float | None = None
+        self._paused_s = 0.0
         self._loop = loop
         self._chance = chance
         self._steady = Steady(self._wall, self.monotonic)
@@ -75,12 +83,35 @@ class SimClock:
         return self._steady.now()
 
     def monotonic(self) -> float:
-        """Return the virtual seconds since the world began."""
-        return self._loop.seconds
+        """Return the virtual seconds since the world began, but for those it stood still."""
+        now = self._loop.seconds if self._paused_at is None else self._paused_at
+        return now - self._paused_s
 
     async def sleep(self, seconds: float) -> None:
         """Return after so many virtual seconds."""
-        await asyncio.sleep(max(seconds, 0.0))
+        await asyncio.sleep(max(seconds, SHORTEST_S) if seconds > 0 else 0.0)
+        await self.going()
+
+    def freeze(self, *, stands_still: bool) -> None:
+        """Let the machine do nothing any more. stands_still: nor does its monotonic clock go on."""
+        self.thaw()
+        self.frozen = True
+        if stands_still:
+            self._paused_at = self.stood_still_at = self._loop.seconds
+
+    def thaw(self) -> None:
+        """Let the machine go on."""
+        if self._paused_at is not None:
+            self._paused_s += self._loop.seconds - self._paused_at
+            self._paused_at, self.stood_still_at = None, self._loop.seconds
+        self.frozen = False
+        self._thawed.set()
+        self._thawed = asyncio.Event()
+
+    async def going(self) -> None:
+        """Return when the machine is not frozen."""
+        while self.frozen:
+            await self._thawed.wait()
 
     def jitter(self, seconds: float) -> float:
         """Return a seeded duration from 0 to `seconds`."""

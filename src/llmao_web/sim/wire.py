@@ -6,7 +6,7 @@ caller's own. Each boundary of a call is a step at which llmao can be killed.
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 import httpx
@@ -51,7 +51,7 @@ class Process(Protocol):
 
 
 Spawn = Callable[[Coroutine[Any, Any, Reply]], "asyncio.Task[Reply]"]
-Delivered = Callable[[Far, Call, Reply], None]
+Delivered = Callable[[Process, Far, Call, Reply], None]
 
 
 @define(eq=False)
@@ -128,7 +128,7 @@ class FarWire(httpx.AsyncBaseTransport):
                 wire.weather.mark(far, wire.seconds())
             if wire.remembers and call.method == "GET":
                 wire.last[_asked(far, call)] = reply
-            wire.delivered(far, call, reply)
+            wire.delivered(self._process, far, call, reply)
         else:
             wire.weather.mark(far, wire.seconds())
         return _response(reply, request)
@@ -199,11 +199,19 @@ class FarWire(httpx.AsyncBaseTransport):
 class ProbeWire(httpx.AsyncBaseTransport):
     """Carries llmao's probes to the boxes."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, going: Callable[[], Awaitable[None]]) -> None:
         self._wire = wire
+        self._going = going
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer one probe, or fail as the network would; time-outs are the prober's."""
+        await self._going()
+        try:
+            return await self._exchange(request)
+        finally:
+            await self._going()
+
+    async def _exchange(self, request: httpx.Request) -> httpx.Response:
         wire = self._wire
         await asyncio.sleep(LATENCY_S)
         if wire.remembers and (old := self._from_the_past(request)) is not None:

@@ -50,6 +50,7 @@ from .fleet import (
     make_config,
 )
 from .process import Llmao
+from .replicas import NAMES, Replicas
 from .virtual import START_S, SimClock, VirtualLoop, dice
 from .wire import Wire, reach
 
@@ -106,7 +107,7 @@ class World:
     told: every event, oldest first. violation: the first that was found. orders: begun by llmao.
     coming: until when something is still to happen by itself. touched: when people last changed
     a row. planted: copies that people made. foreign: rows that are not ours, as they must stay.
-    approved: hosts whose approval was acknowledged. drains: what people drained.
+    approved: hosts, and when their approval was acknowledged. drains: what people drained.
     """
 
     def __init__(self, loop: VirtualLoop, seed: int, rule: Reconcile = reconcile) -> None:
@@ -127,27 +128,17 @@ class World:
         }  # fmt: skip
         self._tasks: set[asyncio.Task[Any]] = set()
         self.wire = Wire(self.ground, served, self.weather, loop.time, self.spawn, self._delivered)
-        self.clock = SimClock(loop, dice(seed, "jitter"))
         self.pass_s = dice(seed, "pass").choice([1.0, 3.0, 6.0])
-        self.llmao = Llmao(
-            self.wire,
-            _PLUGINS,
-            self.clock,
-            lambda: self.config,
-            wrote=self._wrote,
-            passed=self._passed,
-            rule=rule,
-            pass_s=self.pass_s,
-        )
-        self.llmao.died = lambda error: self.fail("alive", f"llmao ended with {error!r}")
-        self.on_pass: Callable[[View, Plan], None] = lambda _view, _plan: None
-        self.on_order: Callable[[Order], None] = lambda _order: None
+        self.replicas = Replicas.of(seed, loop.time, dice(seed, "balance"))
+        self.replicas.each = tuple(self._llmao(name, rule) for name in self.replicas.names)
+        self.on_pass: Callable[[Llmao, View, Plan], None] = lambda _who, _view, _plan: None
+        self.on_order: Callable[[Order, Llmao], None] = lambda _order, _who: None
         self.on_list: Callable[[], None] = lambda: None
         self.orders = 0
         self.coming = 0.0
         self._over = asyncio.Event()
         self.written: dict[str, Written] = {}
-        self.approved: set[str] = set()
+        self.approved: dict[str, float] = {}
         self.drains = Drains()
         self._built: tuple[Config, frozenset[str], Intended] | None = None
         self.touched: dict[str, float] = {}
@@ -155,6 +146,24 @@ class World:
         self.foreign: dict[str, Stored] = {}
 
     # ---- making it
+
+    def _llmao(self, name: str, rule: Reconcile) -> Llmao:
+        made = Llmao(
+            self.wire,
+            _PLUGINS,
+            # The first one's dice are those of a world with one.
+            SimClock(self.loop, dice(self.seed, "jitter" + name.removeprefix(NAMES[0]))),
+            lambda: self.config,
+            wrote=self._wrote,
+            passed=self._passed,
+            rule=rule,
+            pass_s=self.pass_s,
+            disk=self.replicas.disk,
+            arbiter=self.replicas.arbiter,
+            name=name,
+        )
+        made.died = lambda error: self.fail("alive", f"{name} ended with {error!r}")
+        return made
 
     def _litellm(self, chance: Any) -> FakeLiteLLM:
         made = FakeLiteLLM(
@@ -220,10 +229,32 @@ class World:
 
     async def close(self) -> None:
         """End everything that still runs."""
-        self.llmao.kill()
+        for llmao in self.replicas.each:
+            llmao.kill()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.sleep(0)
+        self.replicas.close()
+
+    # ---- which llmao
+
+    @property
+    def llmao(self) -> Llmao:
+        """Return the llmao that leads, else one that could."""
+        return self.replicas.leading()
+
+    def front(self) -> Llmao:
+        """Return the llmao that a box or a person comes to."""
+        return self.replicas.front()
+
+    @property
+    def clock(self) -> SimClock:
+        """Return the clock of the llmao that leads."""
+        return self.llmao.clock
+
+    def approve(self, host: str) -> None:
+        """Note that the approval of a host was acknowledged."""
+        self.approved.setdefault(host, self.seconds)
 
     # ---- the story
 
@@ -316,29 +347,30 @@ class World:
 
     # ---- what is noted
 
-    def _delivered(self, far: Far, call: Call, reply: Reply) -> None:
+    def _delivered(self, who: object, far: Far, call: Call, reply: Reply) -> None:
         if reply.status != 200 or call.method != "GET":
             return
         if far in (Far.VAST, Far.RUNPOD):
-            self._shown(self.vast if far is Far.VAST else self.runpod)
+            assert isinstance(who, Llmao)
+            self._shown(who, self.vast if far is Far.VAST else self.runpod)
         elif call.path == "/model/info" and not call.query:
             self.on_list()
 
-    def _shown(self, provider: FakeProvider) -> None:
+    def _shown(self, who: Llmao, provider: FakeProvider) -> None:
         """Note for every box whether llmao has now been shown where it is."""
         listed = {one.id: one for one in provider.listed()}
         for box in self.ground.boxes:
             found = listed.get(box.instance) if box.provider is provider else None
             if found is not None and provider.ports_of(found) == found.ports:
-                box.mapped_in = self.llmao.runs
+                box.mapped_in.add((who.name, who.runs))
 
-    def _passed(self, view: View, plan: Plan) -> None:
-        self.on_pass(view, plan)
+    def _passed(self, who: Llmao, view: View, plan: Plan) -> None:
+        self.on_pass(who, view, plan)
 
-    def _wrote(self, order: Order, ended: Ended | None) -> None:
+    def _wrote(self, who: Llmao, order: Order, ended: Ended | None) -> None:
         if ended is None:
             self.orders += 1
-            self.on_order(order)
+            self.on_order(order, who)
             return
         noted = self.written.setdefault(order.target, Written())
         noted.ended_at = self.seconds
