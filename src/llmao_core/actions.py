@@ -33,7 +33,26 @@ class ActionKind(enum.Enum):
         """Tell whether it writes a whole body."""
         return self in _WRITES
 
+    @property
+    def words(self) -> str:
+        """Return what people call it: on pages, in the log, in commands and notifications."""
+        return _WORDS[self]
 
+
+def action_words(code: str) -> str:
+    """Return what people call the action of a code, the code itself if no action has it."""
+    return next((kind.words for kind in ActionKind if kind.value == code), code)
+
+
+_WORDS = {
+    ActionKind.ADD_LITELLM: "add to LiteLLM",
+    ActionKind.UPDATE_LITELLM: "update in LiteLLM",
+    ActionKind.REPLACE_LITELLM: "replace in LiteLLM",
+    ActionKind.DELETE_LITELLM: "remove from LiteLLM",
+    ActionKind.DELETE_DUPLICATE: "remove a duplicate from LiteLLM",
+    ActionKind.PRUNE_ORPHAN: "remove an orphan from LiteLLM",
+    ActionKind.REBOOT_BOX: "reboot the box",
+}
 _REMOVALS = frozenset(
     {ActionKind.DELETE_LITELLM, ActionKind.DELETE_DUPLICATE, ActionKind.PRUNE_ORPHAN}
 )

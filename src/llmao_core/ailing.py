@@ -4,10 +4,12 @@ Rule of this file: somebody reads it at night who did not build it, so a remedy 
 and the place. It words verdicts and reaches none.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .actions import ActionKind
+from .keys import Key
+from .plan import Action
 from .records import (
     AttentionItem,
     Availability,
@@ -19,11 +21,10 @@ from .records import (
     Record,
     SignalKind,
 )
-from .verdicts import DOWN
+from .recovery import program_of, to_serve
 from .waiting import counted, item
 
 Models = Mapping[str, ModelView]
-_UP = (Lifecycle.HEALTHY, Lifecycle.CONFIGURED)
 _INSTALL = "`supervisorctl start llmao-install`"
 
 
@@ -37,49 +38,37 @@ def about(kind: ItemKind, record: Record, sentence: str, remedy: str, **more: An
 # ---- models
 
 
-def unavailable(models: Iterable[ModelView], records: Iterable[Record]) -> Iterator[AttentionItem]:
-    """Yield an item for each model that is placed and that nobody can call."""
+def unavailable(
+    models: Iterable[ModelView],
+    records: Iterable[Record],
+    actions: Mapping[Key, Action],
+    retired: frozenset[str],
+) -> Iterator[AttentionItem]:
+    """Yield an item for each model that is placed and that nobody can call.
+
+    actions: planned, by key. retired: hosts.
+    """
     lost = {
         one.name: one for one in models if one.availability is Availability.UNAVAILABLE and one.keys
     }
     servers: dict[str, list[Record]] = {name: [] for name in lost}
     for record in records if lost else ():
-        if record.key.model in lost and record.kind is not Kind.FOREIGN:
+        if record.key.model in lost and record.kind not in (Kind.FOREIGN, Kind.ORPHAN):
             servers[record.key.model].append(record)
     for name, model in lost.items():
         yield item(
             ItemKind.MODEL_UNAVAILABLE,
             f"Callers of {name} get errors: nothing serves it ({model.summary}).",
             name,
-            remedy=_to_serve(servers[name]),
+            remedy=to_serve(servers[name], actions, retired),
+            evidence=tuple(standing(one) for one in servers[name]),
         )
 
 
-def _to_serve(servers: Sequence[Record]) -> str:
-    """Return what brings a model back soonest."""
-    if all(one.row is None and one.lifecycle in _UP for one in servers):
-        return "What serves it has no route: see under Plan what its action waits for."
-    if all(one.kind is Kind.COMMERCIAL for one in servers):
-        names = " or ".join(sorted({one.provider for one in servers if one.provider}))
-        return (
-            f"Read what LiteLLM says of it on the models page, and the status page of "
-            f"{names or 'its provider'}; check the provider's key."
-        )
-    loading = any(one.lifecycle is Lifecycle.LOADING for one in servers)
-    if loading and any(one.lifecycle in DOWN for one in servers):
-        return "A server of it is loading. What is down has an item here: mend it meanwhile."
-    if any(one.lifecycle in DOWN and not one.drained for one in servers):
-        return "Mend a server of it: each has an item here. Or rent one more box and approve it."
-    if any(one.drained for one in servers):
-        return "Undrain a server of it, or rent one more box and approve it."
-    if loading:
-        return (
-            "Wait: a server of it loads. `supervisorctl tail vllm-NAME` on its box shows how far."
-        )
-    return (
-        "See in the provider's console that its box runs, and on the box why it does not ask: "
-        "`supervisorctl tail llmao-install`."
-    )
+def standing(record: Record) -> str:
+    """Return how a server stands, one line of evidence."""
+    routed = "in LiteLLM" if record.row is not None else "not in LiteLLM"
+    return f"{record.key}: {record.lifecycle.value}{', drained' * record.drained}, {routed}"
 
 
 # ---- servers
@@ -143,12 +132,6 @@ def _to_mend(record: Record) -> str:
         f"See {_console(record)} that the box runs. On the box: `supervisorctl status` and {tail}."
         f"{_reboot(record)}"
     )
-
-
-def program_of(record: Record) -> str:
-    """Return the name of a server's program on its box."""
-    name = record.deployment.name if record.deployment else ""
-    return f"vllm-{name or 'NAME'}"
 
 
 def _console(record: Record) -> str:

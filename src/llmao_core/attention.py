@@ -15,12 +15,14 @@ from .facts import Gate, Want
 from .foreign import foreign_vanished
 from .history import Canary, History
 from .intended import Intended
-from .keys import is_host
-from .money import money_items, no_instance
+from .keys import Key, is_host
+from .money import cost, money_items, no_instance
 from .placement import Answering, Found, Places, answering
+from .plan import Action
 from .prices import per_hour
 from .records import (
     AttentionItem,
+    Availability,
     Badge,
     ItemKind,
     Kind,
@@ -32,7 +34,7 @@ from .scene import Scene
 from .signal import saturated_s
 from .snapshots import Snapshots, UnknownHost
 from .verdicts import DOWN
-from .waiting import failing_writes, held, item, needing_people
+from .waiting import counted, failing_writes, held, item, needing_people
 
 
 def attention(
@@ -48,7 +50,9 @@ def attention(
     found = [
         *source_items(snapshots),
         *held(drafts, scene),
-        *ailing.unavailable(models, records),
+        *ailing.unavailable(
+            models, records, _planned(drafts, models), scene.intended.labels.retired_hosts
+        ),
         *_records(records, {one.name: one for one in models}),
         *_saturated(records, drafts),
         *failing_writes(scene),
@@ -56,7 +60,7 @@ def attention(
         *_vanished(scene, history),
         *foreign_vanished(history.foreign, scene),
         *_boxes(scene, places),
-        *_hosts(scene.intended, places, history),
+        *_hosts(scene.intended, places, history, records),
         *no_instance(places, history.hosts, scene),
         *money_items(places, history.idle, drafts, scene),
     ]
@@ -71,6 +75,16 @@ def dated(
     unique = {one.id: one for one in found}
     ranked = sorted(unique.values(), key=lambda one: (order[one.kind], one.id))
     return tuple(evolve(one, since=since.get(one.id, now)) for one in ranked)
+
+
+def _planned(drafts: Iterable[Draft], models: Iterable[ModelView]) -> Mapping[Key, Action]:
+    """Return what is planned for the servers of models that nobody can call."""
+    lost = {one.name for one in models if one.availability is Availability.UNAVAILABLE}
+    return {
+        draft.entry.key: draft.action
+        for draft in (drafts if lost else ())
+        if draft.action is not None and draft.entry.key.model in lost
+    }
 
 
 # ---- sources
@@ -234,13 +248,13 @@ def _boxes(scene: Scene, places: Places) -> Iterator[AttentionItem]:
             wrong.peer,
             remedy="If it is a box of ours, put the present key into its template and settings; "
             "else ignore it, or block the address.",
-            evidence=(f"asked {wrong.count} times",),
+            evidence=(f"asked {counted(wrong.count, 'time')}",),
         )
 
 
 def _unknown(unknown: UnknownHost, boxes: Sequence[Answering]) -> AttentionItem:
     """Return the item of a name nobody knows; a box that has another name is told by both."""
-    name, evidence = unknown.host, [f"asked {unknown.count} times"]
+    name, evidence = unknown.host, [f"asked {counted(unknown.count, 'time')}"]
     if not is_host(name):
         return item(
             ItemKind.UNKNOWN_HOST,
@@ -267,7 +281,7 @@ def _unknown(unknown: UnknownHost, boxes: Sequence[Answering]) -> AttentionItem:
         others = _other_names(name, boxes)
         also = f" ({others})" if others else ""
         asks = asks.replace(name, f"{name}{also}", 1)
-        sentence = f"{asks}. It serves nobody until it is told what."
+        sentence = f"{asks}. It serves nobody until it is told what{_costs(boxes)}."
         remedy = "Press Approve, and choose its models; or add it to `fleet.hosts` and reload."
     return item(
         ItemKind.UNKNOWN_HOST,
@@ -280,6 +294,13 @@ def _unknown(unknown: UnknownHost, boxes: Sequence[Answering]) -> AttentionItem:
     )
 
 
+def _costs(boxes: Sequence[Answering]) -> str:
+    """Return what the only box of a name costs, "" if it is not the only one."""
+    if len(boxes) != 1:
+        return ""
+    return f", and costs {cost(boxes[0].found.instance.price_per_hour)}"
+
+
 def _other_names(name: str, boxes: Sequence[Answering]) -> str:
     """Return what else the only box of a name is called, "" if it is not the only one."""
     if len(boxes) != 1:
@@ -289,21 +310,40 @@ def _other_names(name: str, boxes: Sequence[Answering]) -> str:
     return ", ".join(one for one in names if one != name)
 
 
-def _hosts(intended: Intended, places: Places, history: History) -> Iterator[AttentionItem]:
+def _hosts(
+    intended: Intended, places: Places, history: History, records: Iterable[Record]
+) -> Iterator[AttentionItem]:
     for name in intended.hosts:
         known = history.hosts.get(name)
         place = places.of(name)
         if known and known.unlisted and name not in intended.labels.retired_hosts:
+            servers = [one for one in records if one.host == name]
             yield item(
                 ItemKind.REMOVE_HOST,
-                f"{known.provider or 'Its provider'} no longer lists {name}: the box is gone, and "
-                "what it served with it.",
+                f"{known.provider or 'Its provider'} no longer lists {name}{_left_of(servers)}",
                 name,
                 host=name,
-                remedy=_to_remove(name, approved=name in intended.approved),
+                evidence=tuple(map(ailing.standing, servers)),
+                remedy=_to_remove(name, servers, approved=name in intended.approved),
             )
         if place.ambiguous:
             yield _ambiguous(name, place.colliding, place.taken_by)
+
+
+def _left_of(servers: Iterable[Record]) -> str:
+    """Return what it means for the servers of a box that is listed no more, one of them named.
+
+    Their rows say what was seen of them; here stands why that will not last.
+    """
+    by_life = {one.lifecycle: one.key for one in servers}
+    if (answers := by_life.get(Lifecycle.HEALTHY)) is not None:
+        return f", and yet {answers} answers: callers are served for as long as it does."
+    if (loads := by_life.get(Lifecycle.LOADING)) is not None:
+        return (
+            f": the box is gone, and what it served with it. {loads} is called Loading until the "
+            "time is up in which it should have come up."
+        )
+    return ": the box is gone, and what it served with it."
 
 
 def _ambiguous(name: str, colliding: Sequence[Found], taken_by: str) -> AttentionItem:
@@ -319,8 +359,14 @@ def _ambiguous(name: str, colliding: Sequence[Found], taken_by: str) -> Attentio
     return item(ItemKind.AMBIGUOUS, sentence, name, host=name, evidence=ids, remedy=remedy)
 
 
-def _to_remove(name: str, *, approved: bool) -> str:
+def _to_remove(name: str, servers: Iterable[Record], *, approved: bool) -> str:
     retire = f"Press Retire on the page of {name}"
+    if any(one.lifecycle is Lifecycle.HEALTHY for one in servers):
+        leave = retire.replace("P", "p", 1) if approved else "remove it there"
+        return (
+            f"See under which name or account it is rented now, and name it so in `fleet.hosts`. "
+            f"If it is not, {leave}."
+        )
     return (
         f"{retire}."
         if approved

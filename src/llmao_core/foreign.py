@@ -18,18 +18,24 @@ from .waiting import VERBS, item
 KEPT_S = 86400.0
 
 
-def fold_foreign(old: Foreign, scene: Scene) -> Foreign:
-    """Return what is remembered of foreign rows after this pass's read of the deployments."""
+def fold_foreign(old: Foreign, scene: Scene, drafts: Iterable[Draft]) -> Foreign:
+    """Return what is remembered of foreign rows after this pass's read of the deployments.
+
+    Rows beside ours at one address are left out: their items ask a person to remove them, and
+    callers lose no server with them.
+    """
     read = scene.deployments
     if read is None or read.taken_at == old.read_at:
         return old
     fleet = scene.fleet.name
     # A row of ours may have been somebody else's before llmao put its mark on it.
     every = {row.id for row in read.body.rows}
+    beside = {row.id for one in drafts if one.entry.rows for row in one.entry.copies}
     rows = {
         row.id: row.model_name
         for row in read.body.rows
-        if not (row.in_db and (row.fleet == fleet or row.id in scene.writes))
+        if row.id not in beside
+        and not (row.in_db and (row.fleet == fleet or row.id in scene.writes))
     }
     gone = {one: was for one, was in old.gone.items() if one not in every and _young(was, scene)}
     for one, model in old.rows.items():

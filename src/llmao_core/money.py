@@ -10,12 +10,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from attrs import evolve
+
 from .draft import Draft
 from .facts import Gate
 from .history import HostHistory, Idle
 from .placement import UNLISTED_PASSES, Found, Places
 from .prices import dollars, per_hour
-from .records import AttentionItem, ItemKind, Lifecycle
+from .records import AttentionItem, HostView, ItemKind, Lifecycle
 from .scene import Scene
 from .snapshots import BoxStatus
 from .waiting import item
@@ -106,7 +108,8 @@ def money_items(
     places: Places, idle: Mapping[tuple[str, str], Idle], drafts: Iterable[Draft], scene: Scene
 ) -> Iterator[AttentionItem]:
     """Yield an item for each box that costs money and serves nobody."""
-    found = [box for box in (boxes(places) if idle else ()) if box.id in idle]
+    every = boxes(places) if idle else ()
+    found = [box for box in every if box.id in idle]
     retired = scene.intended.labels.retired_hosts
     servers = _servers({name for box in found for name in box.names}, drafts) if found else {}
     asking = {one.host for one in scene.protocol.unknown}
@@ -122,7 +125,7 @@ def money_items(
         elif meant and idle_s >= IDLE_S:
             yield _idle(box, idle_s, servers, scene)
         elif not meant and asking.isdisjoint(box.names):
-            yield _unnamed(box, idle_s)
+            yield _unnamed(box, idle_s, _asked_as(box, every, scene))
 
 
 def _servers(hosts: Collection[str], drafts: Iterable[Draft]) -> Mapping[str, list[Draft]]:
@@ -195,17 +198,36 @@ def _line(draft: Draft) -> str:
     return f"{draft.entry.key}: {draft.life.value}, {routed}"
 
 
-def _unnamed(box: Box, idle_s: float) -> AttentionItem:
-    instance, name = box.found.instance, box.names[0]
+def _asked_as(box: Box, every: Iterable[Box], scene: Scene) -> str:
+    """Return the name under which a box has asked for its configuration, "" for none.
+
+    A name that another box answers to as well is nobody's.
+    """
+    hosts = scene.protocol.hosts
+    for name in box.names:
+        asked = name in hosts and hosts[name].last_seen is not None
+        if not asked or name in scene.intended.hosts:
+            continue
+        if sum(name in one.found.instance.called for one in every) == 1:
+            return name
+    return ""
+
+
+def _unnamed(box: Box, idle_s: float, asked_as: str) -> AttentionItem:
+    instance, name = box.found.instance, asked_as or box.names[0]
     label = "" if name == instance.id.lower() else f" ({name})"
     so_far = _so_far(box, idle_s).replace(":", ",")
-    return _item(
+    asked = f" It has asked for its configuration as {asked_as}." if asked_as else ""
+    first = "Press Approve, and choose its models; or add" if asked_as else "Add"
+    made = _item(
         ItemKind.UNNAMED_BOX,
         box,
         f"No host of fleet.hosts names {box.found.provider} instance {instance.id}{label}, which "
-        f"costs {_cost(box)}{so_far}.",
-        f"Add {name} to `fleet.hosts` and reload, or end its rental {_at(box)}.",
+        f"costs {_cost(box)}{so_far}.{asked}",
+        f"{first} {name} to `fleet.hosts` and reload, or end its rental {_at(box)}.",
+        host=name,
     )
+    return evolve(made, button="approve") if asked_as else made
 
 
 def _item(
@@ -232,16 +254,47 @@ def _hours(seconds: float) -> int:
 
 
 def _cost(box: Box) -> str:
-    price = box.found.instance.price_per_hour
-    if price is None:
-        return "what no listing says"
-    return per_hour(price)
+    return cost(box.found.instance.price_per_hour)
+
+
+def cost(price: float | None) -> str:
+    """Return what a box costs; a price that is unknown is told as such."""
+    return "what no listing says" if price is None else per_hour(price)
 
 
 def _so_far(box: Box, idle_s: float) -> str:
     """Return what the whole hours have come to, "" before the first."""
     price, hours = box.found.instance.price_per_hour, _hours(idle_s)
     return f": {dollars(hours * price)} so far" if price and hours else ""
+
+
+# ---- all of it
+
+_MONEY = (
+    ItemKind.RETIRED_AND_BILLED,
+    ItemKind.DOWN_AND_BILLED,
+    ItemKind.SERVES_NOTHING,
+    ItemKind.UNNAMED_BOX,
+)
+
+
+def wasted(hosts: Iterable[HostView], items: Iterable[AttentionItem]) -> tuple[HostView, ...]:
+    """Return the boxes that are paid for and serve nobody: those with an item about that.
+
+    One that nothing names and that waits for an approval is told of as such, and counts, too.
+    """
+    told = {item.id for item in items}
+    return tuple(one for one in hosts if _waits(one) or not told.isdisjoint(_ids(one)))
+
+
+def _ids(host: HostView) -> Iterator[str]:
+    return (f"{kind.value}:{host.provider}:{host.instance_id}" for kind in _MONEY)
+
+
+def _waits(host: HostView) -> bool:
+    """Tell whether a box that runs is nobody's: it neither serves nor should."""
+    nobodys = not host.intended and not host.keys and host.idle_since is not None
+    return nobodys and host.status != BoxStatus.DOWN.value
 
 
 # ---- hosts without a box

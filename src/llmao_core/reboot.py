@@ -144,12 +144,8 @@ def is_back(known: Reboot, fetched: float | None, *, up: bool, healthy_since: fl
     return any(at is not None and at > known.sent for at in (fetched, healthy_since))
 
 
-def told(known: Reboot, *, back: bool) -> str:
-    """Return how a reboot stands, in one sentence. back: its box was seen after it."""
-    if known.refused:
-        return f"The provider refused the reboot that {known.by} asked for."
-    if back:
-        return f"It is back from the reboot that {known.by} asked for."
+def told(known: Reboot) -> str:
+    """Return how a reboot that is not over stands, in one sentence."""
     if known.sent is not None:
         return f"The provider reboots it, as {known.by} asked."
     return f"{known.by} asked for a reboot: its routes and running requests end first."

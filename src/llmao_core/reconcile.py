@@ -92,7 +92,7 @@ def judge(snapshots: Snapshots, history: History, policy: Policy, now: float) ->
         history,
         hosts=hosts,
         idle=fold_idle(history.idle, boxes(places), drafts, scene),
-        foreign=fold_foreign(history.foreign, scene),
+        foreign=fold_foreign(history.foreign, scene, drafts),
         reboots=reboots,
         behind=fold_behind(history.behind, snapshots.revisions, scene),
     )

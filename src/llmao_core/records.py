@@ -150,8 +150,8 @@ class HostView(NamedTuple):
     """One host of fleet.hosts, or one instance that no host names.
 
     idle_since: when llmao first saw that it serves nobody, None while it does. rebooting: how a
-    reboot that was asked for stands, "" for none; reboot_since: when its provider was told, None
-    before and once it is back.
+    reboot under way stands, "" for none and once it is over; reboot_since: when its provider was
+    told, None before.
     """
 
     name: str

@@ -13,6 +13,7 @@ from .classify import Aim, lacks_proof, said
 from .draft import Draft
 from .facts import Gate
 from .history import Behind, History, Reboot
+from .intended import Intended
 from .placement import Found, Places
 from .reboot import is_back, told
 from .records import (
@@ -129,7 +130,7 @@ def host_views(
         _host(name, places.of(name).found, known, scene, served[name])
         for name in scene.intended.hosts
     ]
-    spare = [_spare(found, known, served) for found in places.spare]
+    spare = [_spare(found, known, scene, served) for found in places.spare]
     return (*named, *spare)
 
 
@@ -169,14 +170,18 @@ def _reboot(
     instance: Instance | None,
     served: Sequence[Record],
 ) -> tuple[str, float | None]:
-    """Return how a reboot stands, and since when the provider is at it."""
-    if known is None:
+    """Return how a reboot stands, and since when the provider is at it; nothing once it is over.
+
+    What became of it then is told by its write and in the log.
+    """
+    if known is None or known.refused:
         return "", None
     healthy = bool(served) and all(one.lifecycle is Lifecycle.HEALTHY for one in served)
     since = max(one.since for one in served) if healthy else None
     up = instance is not None and instance.status is BoxStatus.UP
-    back = is_back(known, fetched, up=up, healthy_since=since)
-    return told(known, back=back), None if back or known.refused else known.sent
+    if is_back(known, fetched, up=up, healthy_since=since):
+        return "", None
+    return told(known), known.sent
 
 
 def _idle_since(found: Found, history: History) -> float | None:
@@ -184,15 +189,19 @@ def _idle_since(found: Found, history: History) -> float | None:
     return idle.since if idle else None
 
 
-def _spare(found: Found, history: History, served: Mapping[str, Sequence[Record]]) -> HostView:
+def _spare(
+    found: Found, history: History, scene: Scene, served: Mapping[str, Sequence[Record]]
+) -> HostView:
     instance = found.instance
     names = instance.called
+    fetched = (scene.protocol.hosts.get(name, _NO_FETCHES).last_handout for name in names)
     return HostView(
         name=names[0],
         provider=found.provider,
         instance_id=instance.id,
         status=instance.status.value,
         intended=False,
+        last_fetch=max((at for at in fetched if at is not None), default=None),
         price_per_hour=instance.price_per_hour,
         gpu=f"{instance.gpu_count} × {instance.gpu_name}" if instance.gpu_name else "",
         keys=tuple(record.key for name in names for record in served.get(name, ())),
@@ -203,21 +212,21 @@ def _spare(found: Found, history: History, served: Mapping[str, Sequence[Record]
 def source_views(snapshots: Snapshots, now: float) -> tuple[SourceView, ...]:
     """Return every source and its state, the ones that decide most first."""
     intended = snapshots.intended
-    threshold = intended.config.fleet.health_fail_threshold if intended else 3
     readings: dict[str, Reading[Any]] = {
         "litellm": snapshots.deployments,
         "litellm_health": snapshots.health,
         **dict(sorted(snapshots.inventories.items())),
     }
-    views = [
-        SourceView(
-            name,
-            reading.state(now, threshold),
-            reading.snapshot.taken_at if reading.snapshot else None,
-            reading.interval_s,
-            reading.trouble,
-        )
-        for name, reading in readings.items()
-    ]
+    views = [source_view(name, reading, intended, now) for name, reading in readings.items()]
     state = SourceState.UNREAD if intended is None else SourceState.FRESH
     return (SourceView("intended", state, None, None, snapshots.troubles.get("config")), *views)
+
+
+def source_view(
+    name: str, reading: Reading[Any], intended: Intended | None, now: float
+) -> SourceView:
+    """Return one source and its state."""
+    threshold = intended.config.fleet.health_fail_threshold if intended else 3
+    taken_at = reading.snapshot.taken_at if reading.snapshot else None
+    state = reading.state(now, threshold)
+    return SourceView(name, state, taken_at, reading.interval_s, reading.trouble)

@@ -194,17 +194,18 @@ class FakeLiteLLM(State, Served):
         row_id = call.path.split("/")[2]
         if (refused := self._without_database(_DEAD, 500)) is not None:
             return refused
-        if (missing := self._no_such(row_id)) is not None:
-            return missing
         async with self._slowly():
+            # It may go while the write waits.
+            if (missing := self._no_such(row_id)) is not None:
+                return missing
             row = self.patch(worker, row_id, call.json())
         return self._answer(ok(self.written(row)))
 
     async def _block(self, call: Call, worker: Worker) -> Reply:
         row_id = str(call.json().get("model_id"))
-        if (missing := self._no_such(row_id)) is not None:
-            return missing
         async with self._slowly():
+            if (missing := self._no_such(row_id)) is not None:
+                return missing
             blocked = call.path == "/model/block"
             row = self.patch(worker, row_id, {"blocked": blocked})
         return self._answer(ok(self.written(row)))

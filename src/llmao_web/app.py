@@ -69,6 +69,13 @@ _SAID = {
     413: f"The request is larger than {LARGEST_BODY_BYTES} bytes.",
     500: "llmao made a mistake; its log says which.",
 }
+# What people are told besides: whom it concerns, and what to do.
+_HINTS = {
+    404: "A box or a deployment that is gone for good has no page any more.",
+    429: "Wait a minute and try again.",
+    500: "Try again. Callers are not concerned: LiteLLM goes on serving them.",
+    503: "Try again in a minute.",
+}
 _MACHINES = ("/vllm/", "/box/", "/api/", "/healthz", "/metrics", "/readyz", "/static/")
 
 
@@ -99,7 +106,7 @@ def create_app(
         "/",
         route_handlers=[
             index,
-            *sign_in_routes(SignIn(config, clock, sessions, renderer)),
+            *sign_in_routes(SignIn(config, clock, sessions, renderer, office)),
             api_routes(desk, records or MemoryStore(), config.fleet.name),
             *_pages(desk, records or MemoryStore(), config, clock, renderer, live),
             *(_offices(desk, office, config, clock, renderer, live) if office else ()),
@@ -206,12 +213,17 @@ def _on_error(
         if status >= 500:
             log.error("request failed", path=request.url.path, status=status, exc_info=error)
         headers = {"cache-control": "no-store", **_given_headers(error)}
-        title = http.HTTPStatus(status).phrase
+        title = http.HTTPStatus(status).phrase.capitalize()
         if request.method == "HEAD":
             return Response("", status_code=status, headers=headers)
         if _wants_page(request):
-            context = {"title": title, "message": message}
-            return renderer.page("error.html.j2", context, status, headers)
+            context = {
+                "title": title,
+                "message": message,
+                "hint": _HINTS.get(status, ""),
+                "status": status,
+            }
+            return renderer.page("error.html.j2", context, status, headers, request)
         code = title.lower().replace(" ", "_").replace("-", "_")
         body = encode_json({"error": {"code": code, "message": message}}).decode()
         return Response(body, media_type=MediaType.JSON, status_code=status, headers=headers)

@@ -202,6 +202,10 @@ class Office(Protocol):
         """Note that somebody asked for what is not theirs."""
         ...
 
+    async def signed_in(self, by: str, mode: str) -> None:
+        """Note that an admin signed in, in this mode of auth."""
+        ...
+
 
 class Records(Protocol):
     """What outlives a pass, as pages read it; the shell's store implements it.

@@ -47,6 +47,25 @@ def test_a_copy_that_llmao_removed_is_not_missed() -> None:
     assert [] == sentences(it)
 
 
+def test_a_copy_that_somebody_removed_is_not_missed() -> None:
+    """Its item asked for just that, and callers reach the server by llmao's own row."""
+    edited = {**OURS, "edit": {"timeout": 5}}
+    it = Walk()
+    it.step(0, servers={"203.0.113.10:8001": "serves"}, rows=[edited, COPY], writes="work")
+    it.step(6, rows=[OURS])
+    it.step(66)
+
+    assert [] == sentences(it)
+
+
+def test_a_row_that_is_back_is_missed_no_more() -> None:
+    """Whoever put it back reads of it no longer."""
+    it = vanish(THEIRS, wrote_s=6)
+    it.step(126, rows=[OURS, THEIRS])
+
+    assert [] == sentences(it)
+
+
 def test_it_is_told_for_a_day() -> None:
     """Who comes in the morning still reads it, and a day later nobody does."""
     it = vanish(THEIRS, wrote_s=6)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from llmao_core.money import wasted
 from llmao_core.records import AttentionItem, HostView, ItemKind
 from llmao_core.testing.walk import Walk
 
@@ -56,6 +57,57 @@ def test_a_small_price_is_not_rounded_away() -> None:
     it = walk({"at": 0, "listings": {"vast": {"4711": {**BOX, "price": 0.045}}}}, hosts={})
 
     assert "costs $0.045/h." in item(it, ItemKind.UNNAMED_BOX).sentence
+
+
+def test_a_box_that_asked_before_is_approved_from_its_item() -> None:
+    """By the name it asks with, which is the one that counts; one that never asked is not."""
+    box = {**BOX, "label": "C.4711"}
+    it = walk({"at": 0, "listings": {"vast": {"4711": box}}}, hosts={})
+    before = item(it, ItemKind.UNNAMED_BOX)
+    assert ("", "c.4711") == (before.button, before.host)
+
+    it.step(6, fetches=["203.0.113.10"])
+    after = item(it, ItemKind.UNNAMED_BOX)
+    assert after.sentence.endswith("It has asked for its configuration as 203.0.113.10.")
+    assert after.remedy.startswith("Press Approve, and choose its models; or add 203.0.113.10 to")
+    assert ("approve", "203.0.113.10") == (after.button, after.host)
+
+
+def test_whose_name_is_shared_is_not_approved_by_it() -> None:
+    """Which of two boxes at one address has asked cannot be told."""
+    boxes = {"4711": {**BOX, "label": "C.4711"}, "4712": {**BOX, "label": "C.4712"}}
+    it = walk({"at": 0, "listings": {"vast": boxes}, "fetches": ["203.0.113.10"]}, hosts={})
+    found = [one for one in it.view.items if one.kind is ItemKind.UNNAMED_BOX]
+    assert ["", ""] == [one.button for one in found]
+
+
+def lost(it: Walk) -> dict[str, float | None]:
+    """Return the boxes that are paid for and serve nobody, and what each costs."""
+    return {one.name: one.price_per_hour for one in wasted(it.view.hosts, it.view.items)}
+
+
+def test_what_is_wasted_has_an_item_or_waits_for_approval() -> None:
+    """Down, retired, named by nobody, asking and unknown; not what serves or may yet."""
+    boxes = {
+        "4711": BOX,
+        "1": {"label": "C.1", "price": 0.1},
+        "2": {"label": "C.2", "price": 0.2, "status": "down"},
+        "3": {"label": "C.3"},
+        "4": {"label": "C.4", "price": 0.4},
+        "5": {"label": "C.5", "price": 0.0, "status": "down"},
+        "6": {"label": "C.6", "price": 0.6},
+    }
+    it = walk(
+        {"at": 0, "listings": {"vast": boxes}, "rows": [ROW], "unknown": ["c.1"],
+         "servers": {"203.0.113.10:40001": "serves"}},
+        hosts={"203.0.113.10": {8001: "small"}, "c.2": {8001: "large"}, "c.4": {8001: "large"}},
+        retired=["c.6"],
+    )  # fmt: skip
+    assert {"c.1": 0.1, "c.2": 0.2, "c.3": None, "c.6": 0.6} == lost(it)
+
+    it.now += 3600
+    it.look()
+    assert {"c.1": 0.1, "c.2": 0.2, "c.3": None, "c.4": 0.4, "c.6": 0.6} == lost(it)
 
 
 def test_serving_ends_it() -> None:

@@ -25,7 +25,7 @@ def test_a_known_box_is_told_by_both_names() -> None:
     assert "which has that box as c.4711" in item.sentence
     assert item.remedy.endswith("with `was: [c.4711]`.")
     assert "" == item.button
-    assert ("asked 1 times", "vast instance 4711") == item.evidence
+    assert ("asked 1 time", "vast instance 4711") == item.evidence
 
 
 def test_a_box_nobody_knows_is_told_by_both_names() -> None:
@@ -34,7 +34,19 @@ def test_a_box_nobody_knows_is_told_by_both_names() -> None:
 
     assert item.sentence.startswith("203.0.113.77 (c.4711) asks for a configuration")
     assert "approve" == item.button
-    assert ("asked 1 times", "vast instance 4711, $0.45/h") == item.evidence
+    assert item.sentence.endswith("until it is told what, and costs $0.45/h.")
+    assert ("asked 1 time", "vast instance 4711, $0.45/h") == item.evidence
+
+
+def test_a_box_that_waits_for_approval_says_what_it_costs_or_that_nobody_knows() -> None:
+    """Which of two boxes at one address asks is unknown, and so is its price."""
+    box = {"label": "C.4711", "address": ADDRESS}
+    unpriced = asking({}, {"4711": box})
+    assert unpriced.sentence.endswith("and costs what no listing says.")
+
+    shared = asking({}, {"4711": {**box, "price": 1}, "4712": {"address": ADDRESS, "price": 2}})
+    assert "costs" not in shared.sentence
+    assert "costs" not in asking({}, {}).sentence
 
 
 def test_a_shared_address_names_every_host_there() -> None:
@@ -62,7 +74,7 @@ def test_a_name_no_listing_has_stands_alone() -> None:
     item = asking({}, {}, "box-7")
 
     assert item.sentence.startswith("box-7 asks for a configuration")
-    assert ("asked 1 times",) == item.evidence
+    assert ("asked 1 time",) == item.evidence
 
 
 def test_a_name_no_host_can_have_is_not_to_be_added() -> None:

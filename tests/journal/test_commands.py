@@ -55,9 +55,9 @@ def test_it_tells_what_was_decided_and_why(
     assert 0 == code
     assert "1970-01-12 13:46:43.000Z" in out.splitlines()[0]
     assert "Loading → Healthy  healthy: It answers." in out
-    assert "+ add  serving-absent: " in out
-    assert "- delete  dead-row: " in out
-    assert "add_litellm: done" in out
+    assert "+ add to LiteLLM  serving-absent: " in out
+    assert "- remove from LiteLLM  dead-row: " in out
+    assert "add to LiteLLM: done" in out
     assert f"{len(life)} passes, 0 places damaged." in err
 
 
@@ -126,7 +126,7 @@ def test_against_other_code_the_differences_are_told(
     monkeypatch.setattr(reconcile, "action_rule", changed)
     code, out, err = ran(capsys, "replay", folder, "--against")
     assert 2 == code
-    assert "was delete_litellm by dead-row" in out
+    assert "was remove from LiteLLM, by dead-row" in out
     assert "now nothing" in out
     assert " 0 with other decisions" not in err
 

@@ -58,6 +58,24 @@ async def test_a_blocked_row_is_skipped_and_still_listed(
     assert 200 == (await chat(api)).status_code
 
 
+@pytest.mark.parametrize("path", [f"/model/{ID}/update", "/model/block"])
+async def test_a_row_that_goes_while_a_write_of_it_waits_is_not_found(
+    hands: Hands, path: str
+) -> None:
+    """Somebody deletes it meanwhile; the proxy answers and does not break."""
+
+    async def meanwhile(_: float) -> None:
+        proxy.remove(ID)
+
+    proxy = FakeLiteLLM(hands, sleep=meanwhile)
+    proxy.plant("qwen3", PARAMS, {"id": ID})
+    async with httpx.AsyncClient(
+        transport=proxy.transport(), base_url="http://proxy", headers=ADMIN
+    ) as api:
+        method = "POST" if path == "/model/block" else "PATCH"
+        assert 404 == (await api.request(method, path, json={"model_id": ID})).status_code
+
+
 async def test_a_list_is_padded_and_masked_as_the_real_one(
     proxy: FakeLiteLLM, api: httpx.AsyncClient
 ) -> None:

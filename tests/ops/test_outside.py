@@ -14,7 +14,7 @@ from tests.shell.conftest import Script, failure
 from llmao_core.config import Config
 from llmao_core.errors import FetchError, Garbled, Unauthorized, Unreachable
 from llmao_core.hooks import FetchRequest, SourceCard, SourceKind
-from llmao_core.snapshots import Access, Grant
+from llmao_core.snapshots import Access, Grant, SourceState
 from llmao_core.testing.clock import VirtualClock
 from llmao_litellm import plugin
 from llmao_litellm.fake import FakeLiteLLM
@@ -224,6 +224,21 @@ async def test_an_edit_is_kept_once() -> None:
     assert ["Key alice was changed: it is blocked."] == await desk.after(1300)
     assert [0.0, 300.0, 600.0, 900.0, 1200.0] == desk.host.times()
     assert (EntryKind.OUTSIDE_EDIT, "litellm") == (desk.kept[0].kind, desk.kept[0].actor)
+
+
+async def test_the_slow_source_is_among_those_that_people_are_shown() -> None:
+    """Unread, fresh, and stale once three reads have failed; nothing else is added."""
+    desk = Desk(Access((ALICE,)), failure())
+    desk.board.configure("litellm_access", SourceKind.ACCESS, 300.0)
+    (before,) = desk.board.reported(desk.clock.now())
+    assert ("litellm_access", SourceState.UNREAD) == (before.name, before.state)
+    await desk.after(10)
+    (read,) = desk.board.reported(desk.clock.now())
+    assert (SourceState.FRESH, None, 300.0) == (read.state, read.trouble, read.interval_s)
+    await desk.after(1000)
+    (old,) = desk.board.reported(desk.clock.now())
+    assert SourceState.STALE is old.state
+    assert old.trouble is not None
 
 
 async def test_the_first_read_and_a_failed_one_are_no_edits() -> None:

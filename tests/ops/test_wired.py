@@ -43,6 +43,9 @@ async def test_a_running_llmao_tells_counts_and_samples(tmp_path: Path) -> None:
             read = service.board.reading("litellm_access").snapshot
             assert read is not None
             assert isinstance(read.body, Access)
+            view = service.board.view()
+            assert view is not None
+            assert "litellm_access" == view.sources[-1].name
             where.vllm.mode = Mode.REFUSES
             await until(lambda: not where.routed())
             await until(lambda: "model_unavailable" in told(receiver))

@@ -31,7 +31,7 @@ async def test_a_row_deleted_by_hand_comes_back_and_stands_in_the_log(
 
     page = await browser.new_page()
     await page.goto(f"{fleet.url}/admin/log")
-    lines = page.get_by_role("row").filter(has_text=WELL).filter(has_text="add litellm: done")
+    lines = page.get_by_role("row").filter(has_text=WELL).filter(has_text="add to LiteLLM: done")
     await expect(lines).to_have_count(2)
     await expect(lines.first).to_contain_text("Healthy, proven, and not in LiteLLM")
 

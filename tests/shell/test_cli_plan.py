@@ -77,7 +77,7 @@ async def test_an_add_is_planned_and_not_made(where: World) -> None:
     looked = await look(where)
     assert 2 == plan.code(looked)
     first, second, *_ = plan.as_text(looked).splitlines()
-    assert f"+ add {BOX}:{where.vllm.port} tiny" in first
+    assert f"+ add to LiteLLM: {BOX}:{where.vllm.port} tiny" in first
     assert looked.plan.actions[0].rule in second
     assert [] == written(where)
     assert {} == where.litellm.truth()
@@ -147,7 +147,7 @@ async def test_explain_says_why(where: World) -> None:
     assert [record] == explain.matching(looked, BOX)
     text = "\n".join(explain.lines(explain.as_value(record, looked)))
     assert "Healthy" in text
-    assert "add_litellm" in text
+    assert "add to LiteLLM, " in text
     value = explain.as_value(record, looked)
     assert (name, "Healthy") == (value["key"]["shown"], value["lifecycle"])
     assert "sk-vllm-" not in f"{text}{json.dumps(value)}"

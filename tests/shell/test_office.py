@@ -12,7 +12,7 @@ from llmao_core.config import FleetConfig, Host, HostRow, LitellmConfig
 from llmao_core.errors import Problem
 from llmao_core.intended import deployment_id
 from llmao_core.plan import Action, Hold, Plan
-from llmao_core.protocol import Unknown
+from llmao_core.protocol import Fetch, Unknown
 from llmao_core.snapshots import RequestKind
 from llmao_web.shell.archive import digest_of
 from llmao_web.shell.asking import Refusal, process_name
@@ -218,6 +218,25 @@ async def test_a_drained_host_is_one_for_all_its_servers() -> None:
         await office.undrain(BOX, "alice")
         assert "not drained" in await office.undrain(BOX, "alice")
         await world.until(lambda: drained() == [False])
+
+
+async def test_what_is_drained_with_its_whole_host_says_so() -> None:
+    """Nothing is undone, and the host is named that is to be undrained or taken back."""
+    async with rig() as world:
+        office = world.service.office
+        intended = world.service.board.intended()
+        assert intended is not None
+        one = next(each.litellm_id for each in intended.deployments if each.host == BOX)
+        await office.drain(BOX, "alice")
+        with pytest.raises(Refusal, match="is drained as a whole; press Undrain on the page"):
+            await office.undrain_key(one, "alice")
+        await office.drain_key(one, "alice")
+        said = await office.undrain_key(one, "alice")
+        assert "no longer drained alone, and stays out: c.4711 is drained as a whole" in said
+        await office.retire(BOX, "alice")
+        with pytest.raises(Refusal, match="is retired as a whole; take it back"):
+            await office.undrain_key(one, "alice")
+        assert ["drained", "drained", "undrained", "retired"] == world.kinds()
 
 
 async def test_a_retired_host_is_remembered() -> None:
@@ -441,7 +460,7 @@ async def test_a_reboot_takes_the_routes_out_and_asks_the_provider_once() -> Non
     async with rig(config(litellm=LitellmConfig(poll_interval_s=30))) as world:
         office = world.service.office
         began = world.clock.now()
-        assert "being drained" in await office.reboot(BOX, "alice")
+        assert "was asked for" in await office.reboot(BOX, "alice")
         assert "already" in await office.reboot(BOX, "alice")
         await world.until(lambda: world.provider.reboots)
         assert world.clock.now() - began >= 30
@@ -452,6 +471,20 @@ async def test_a_reboot_takes_the_routes_out_and_asks_the_provider_once() -> Non
         intended = world.service.board.intended()
         assert intended is not None
         assert frozenset() == intended.labels.drained_hosts
+
+
+async def test_a_box_that_is_back_can_be_rebooted_again_at_once() -> None:
+    """The press of before lasts ten minutes, and its reboot is over."""
+    async with rig(config(litellm=LitellmConfig(poll_interval_s=30))) as world:
+        office = world.service.office
+        await office.reboot(BOX, "alice")
+        await world.until(lambda: world.provider.reboots)
+        await world.clock.advance(5)
+        world.service.board.note(Fetch(BOX, "r1-x"))
+        await world.clock.advance(5)
+        assert {} == office.reboots()
+        assert "was asked for" in await office.reboot(BOX, "alice")
+        await world.until(lambda: len(world.provider.reboots) == 2)
 
 
 async def test_what_the_policy_only_observes_is_not_rebooted() -> None:

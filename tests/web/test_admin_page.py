@@ -10,6 +10,7 @@ from attrs import evolve
 from structlog.testing import capture_logs
 from tests.shell.office_world import BOX, STRANGER, config, instance, rig
 
+from llmao_core.actions import ActionKind
 from llmao_core.config import HostRow, Model, Recipe
 from llmao_core.errors import Problem
 from llmao_core.intended import Approval
@@ -18,7 +19,8 @@ from llmao_core.records import ItemKind
 from llmao_web.box_files import read_box_file
 from llmao_web.pages.admin import AdminPages
 from llmao_web.pages.hosts_lines import hosts_lines
-from llmao_web.pages.log import line
+from llmao_web.pages.log import PAGE, line
+from llmao_web.pages.names import capital
 from llmao_web.pages.render import Renderer
 from llmao_web.pages.said import said
 from llmao_web.pages.sheet import change
@@ -294,22 +296,22 @@ async def test_the_log_is_filtered_and_paged_by_number() -> None:
     async with rig() as world:
         office = world.service.office
         await world.store.append(
-            *(Entry(float(n), "llmao", EntryKind.CHECKED, f"c.{n}") for n in range(150))
+            *(Entry(float(n), "llmao", EntryKind.CHECKED, f"c.{n}") for n in range(80))
         )
         await office.label(BOX, "one", "", "alice")
         first = await html(world, "/admin/log?kind=checked")
-        assert 100 == first.count('<span class="pill plain">checked</span>')
+        assert PAGE == first.count('<span class="pill plain">checked</span>')
         older = re.search(r'href="(/admin/log\?[^"]*before=\d+)"', first)
         assert older is not None
         await world.store.append(Entry(1.0, "llmao", EntryKind.CHECKED, "c.new"))
         second = await html(world, older[1].replace("&amp;", "&"))
-        assert 50 == second.count('<span class="pill plain">checked</span>')
+        assert 80 - PAGE == second.count('<span class="pill plain">checked</span>')
         assert "c.new" not in second
         assert "labelled" in await words(world, "/admin/log?actor=alice")
         assert "Nothing like that" in await words(world, "/admin/log?actor=alice&kind=checked")
         only = await html(world, f"/admin/log?host={BOX}")
         assert "“one”" in only
-        assert "c.149" not in only
+        assert "c.79" not in only
 
 
 @pytest.mark.parametrize(
@@ -357,3 +359,46 @@ def test_a_line_of_the_log_says_its_kind_once() -> None:
     assert [("labelled", "“gpu”"), ("retired", "")] == [
         (shown.kind, shown.said) for shown in (line(Numbered(1, named)), line(Numbered(2, gone)))
     ]
+
+
+REASON = "Three probes in a row were refused, and LiteLLM's own check says the same of it. " * 2
+
+
+@pytest.mark.parametrize(
+    ("outcome", "tone", "at_once"),
+    [("done", "good", ""), ("already so", "good", ""), ("refused", "bad", "It is locked.")],
+)
+def test_an_action_is_told_in_a_few_words(outcome: str, tone: str, at_once: str) -> None:
+    """What and how it ended, in words of people; why is on demand, what went wrong is not."""
+    detail = {
+        "action": "delete_litellm",
+        "outcome": outcome,
+        "reason": REASON,
+        "rule": "remove_unhealthy",
+        "said": "It is locked.",
+        "evidence": ["fails 3"],
+    }
+    shown = line(Numbered(1, Entry(1.0, "llmao", EntryKind.ACTION, detail=detail)))
+    assert (f"remove from LiteLLM: {outcome}", tone, at_once) == (
+        shown.kind,
+        shown.tone,
+        shown.said,
+    )
+    assert (REASON, "It is locked.", "rule: remove_unhealthy", "fails 3") == shown.more
+
+
+def test_a_long_text_is_cut_and_told_in_full_on_demand() -> None:
+    """A note of a thousand words is no line."""
+    noted = Entry(1.0, "alice", EntryKind.LABELLED, BOX, detail={"label": "x", "note": "w " * 90})
+    shown = line(Numbered(1, noted))
+    assert len(shown.said) <= 100 < len(shown.more[0])
+    assert shown.said.endswith("…")
+
+
+async def test_the_policy_is_said_in_words_and_by_its_code() -> None:
+    """Words to read, and the code that config.yaml knows."""
+    async with rig() as world:
+        text = await words(world, "/admin")
+    for kind in ActionKind:
+        assert capital(kind.words) in text
+        assert kind.value in text

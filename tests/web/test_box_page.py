@@ -16,6 +16,7 @@ from llmao_core.snapshots import BoxStatus
 from llmao_web.pages.box import BoxPages
 from llmao_web.pages.render import Renderer
 from llmao_web.pages.sheet import Change, Sheet, change
+from llmao_web.shell.store import Fetches, StoreError
 
 from .test_boxes_page import html, relisted, words
 from .visiting import Text, full
@@ -180,12 +181,48 @@ async def test_a_box_that_reboots_says_since_when_until_it_is_back() -> None:
         for path in (PLACE, "/boxes"):
             assert re.search(r"Rebooting since \d+ (s|min) ago", await words(world, path)), path
         assert 'action="/do-reboot"' not in await html(world, PLACE)
+        assert "once the reboot that is under way is over" in await words(world, PLACE)
         await relisted(world, instance(BOX))
         world.service.board.note(Fetch(BOX, "r1-x"))
         await world.clock.advance(5)
         for path in (PLACE, "/boxes"):
             assert "Rebooting since" not in await words(world, path), path
-            assert "It is back from the reboot that alice asked for." in await words(world, path)
+            assert "reboot that" not in await words(world, path), path
+        assert 'action="/do-reboot"' in await html(world, PLACE)
+
+
+async def test_every_page_says_the_same_of_when_a_box_asked() -> None:
+    """One that was retired and is taken back has asked, and can be approved from its item."""
+    async with rig() as world:
+        office = world.service.office
+        rows = (HostRow("qwen", 8001, "qwen"),)
+        await office.approve(STRANGER, rows, "alice")
+        world.service.board.note(Fetch(STRANGER, "r1-x"))
+        await world.clock.advance(5)
+        await office.retire(STRANGER, "alice")
+        await office.unretire(STRANGER, "alice")
+        await world.clock.advance(35)
+        box, form = f"/boxes/{STRANGER}", f"/admin?host={STRANGER}"
+        assert "It has asked for its configuration as c.9000." in await words(world, box)
+        assert 2 == (await html(world, box)).count('href="/admin?host=c.9000#approve"')
+        assert "Asked last 40 s ago" in await words(world, box)
+        assert "Asked last 40 s ago" in await words(world, form)
+        assert "asked 40 s ago" in await words(world, "/boxes")
+
+
+async def test_who_never_asked_is_told_from_who_asked_nobody_knows_when() -> None:
+    """A store that cannot be read is no box that never asked."""
+    async with rig() as world:
+        form = f"/admin?host={STRANGER}"
+        assert "It never asked, as far as llmao knows." in await words(world, form)
+
+        async def fails() -> dict[str, Fetches]:
+            raise StoreError("the disk is full")
+
+        world.store.fetches = fails  # type: ignore[method-assign]
+        said = await words(world, form)
+        assert "When it asked cannot be read: the disk is full" in said
+        assert "never" not in said
 
 
 # ---- what it warns of

@@ -101,6 +101,15 @@ async def test_a_price_that_is_unknown_is_not_nothing() -> None:
         assert "$0.50/h all rented boxes together, 1 without a price" in said
 
 
+async def test_what_is_paid_for_nothing_stands_beside_what_is_paid() -> None:
+    """A box that nothing names costs and serves nobody; that one may come up is not yet lost."""
+    async with rig() as world:
+        await relisted(world, instance(BOX))
+        assert "that serves nobody" not in await words(world)
+        await relisted(world, instance(BOX), instance(STRANGER))
+        assert "$0.50/h of it for a box that serves nobody" in await words(world)
+
+
 async def test_what_a_stale_listing_said_last_is_shown_as_stale() -> None:
     """A provider's outage hides no box."""
     async with rig() as world:

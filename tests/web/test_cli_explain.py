@@ -10,6 +10,7 @@ from tests.journal.recording import keep, lived
 
 from llmao_core.config import AuthConfig
 from llmao_web.cli import main
+from llmao_web.commands.serve import listen, url_of
 
 from .signing import ADMIN_TOKEN, config_of
 from .test_cli_status import Running
@@ -80,8 +81,38 @@ def test_an_llmao_that_does_not_tell_is_read_by_its_journal(
     assert ADMIN_TOKEN not in told.output
 
 
+def test_an_llmao_elsewhere_is_asked_without_a_configuration(
+    open_one: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A running demo has no files."""
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["explain", "--url", open_one.url, f"{BOX}:8002"])
+    assert 0 == result.exit_code, result.stderr
+    assert result.stderr.startswith(f"As llmao at {open_one.url} knows it, ")
+    assert result.stdout.startswith(f"{BOX}:8002 ")
+
+
+def test_an_llmao_elsewhere_that_does_not_answer_is_said(tmp_path: Path) -> None:
+    """Exit 1: nobody else is asked instead, since another llmao was meant."""
+    listening = listen("127.0.0.1", 0)
+    url = url_of(listening)
+    listening.close()
+    (tmp_path / "config.yaml").write_text(TEXT.format(port=1))
+    given = ["explain", "--url", url, "-c", str(tmp_path / "config.yaml"), BOX]
+    result = CliRunner().invoke(main, given)
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert "Is it running?" in result.stderr
+
+
 @pytest.mark.parametrize(
-    "args", [("--journal", ".", "--fresh", "a"), ("--at", "5", "a"), ("a b",), ()]
+    "args",
+    [
+        ("--journal", ".", "--fresh", "a"),
+        ("--url", "http://127.0.0.1:1", "--fresh", "a"),
+        ("--at", "5", "a"),
+        ("a b",),
+        (),
+    ],
 )
 def test_what_makes_no_sense_asks_nobody(args: tuple[str, ...]) -> None:
     """Exit 1 and a sentence."""

@@ -77,7 +77,9 @@ def test_work_that_is_needed_is_said() -> None:
         assert "MODEL\tSTATUS\tREPLICAS\tCONTEXT" == lines[0]
         assert "gemma4-26b\tAvailable\t1 healthy of 1\t32768" == lines[1]
         assert "source runpod is stale: RunPod refused the key." in lines
-        assert "! Nobody can call qwen3-8b." in lines
+        told = lines.index("! Nobody can call qwen3-8b.")
+        remedy = running.desk.seen.items[0].remedy if running.desk.seen else ""
+        assert f"    What to do: {remedy}" == lines[told + 1]
         assert "Work needed: 2." == lines[-1]
         running.desk.seen = evolve(a_view(), items=())
         calm = run("status", "--url", running.url)
@@ -139,7 +141,7 @@ def test_an_answer_that_is_no_view_is_refused(view: Any, monkeypatch: pytest.Mon
 
 def test_what_is_printed_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
     """Names come from listings, and whoever rents there can choose them."""
-    item = {"kind": "down", "sentence": "\x1b[2Jgone"}
+    item = {"kind": "down", "sentence": "\x1b[2Jgone", "remedy": "\x1b[2Jlook"}
     source = {"name": "vast\x1b[1m", "state": "stale", "trouble": None}
     model = {"name": "m\x07", "availability": "A", "replicas": None, "context": None}
     status_command.show({"models": [model], "items": [item], "sources": [source]})

@@ -106,7 +106,7 @@ async def test_each_deed_is_done_and_said_and_in_the_log() -> None:
         ("withdraw", {"host": STRANGER}, "withdrawn"),
         ("reload", {}, "in force"),
         ("check-config", {}, "are good"),
-        ("reboot", {"host": BOX}, "then vast is asked"),
+        ("reboot", {"host": BOX}, "c.4711 was asked for"),
     ]
     async with opened() as (world, one):
         for deed, form, said in deeds:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import time
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,35 @@ from click.testing import CliRunner
 
 from llmao_core.config import AuthConfig, ServerConfig
 from llmao_core.fit import Room, fit
+from llmao_core.records import AttentionItem, ItemKind
 from llmao_core.secret import Secret
 from llmao_litellm.fake import MASTER_KEY, FakeLiteLLM
 from llmao_web.app import create_app
-from llmao_web.commands.demo import KEY_VARIABLE, demo
+from llmao_web.commands.demo import KEY_VARIABLE, LogLines, demo
 from llmao_web.demo import fleet as demo_fleet
-from llmao_web.demo.fleet import CHAT, LARGE, PAIR, STRANGER, demo_config
+from llmao_web.demo.by_hand import Hand
+from llmao_web.demo.fleet import (
+    CHAT,
+    EMBEDDING,
+    LARGE,
+    PAIR,
+    RANKING,
+    STRANGER,
+    demo_config,
+)
 from llmao_web.demo.ports import free_above, is_free
 from llmao_web.demo.proxy import real_places
-from llmao_web.demo.scene import Scene, nothing, told, waiting
+from llmao_web.demo.scene import SHOWN_S, Scene, nothing, told, waiting
+from llmao_web.demo.scenes_machines import MachineScenes
+from llmao_web.demo.scenes_proxy import ProxyScenes
+from llmao_web.demo.story import MENDED, OPENING
 from llmao_web.demo.visitor import Deeds, Watch
+from llmao_web.demo.world import World, staged
 from llmao_web.pages.live import Live
 from llmao_web.pages.render import Renderer
 from llmao_web.pages.sheet import Sheet
 from llmao_web.pages.tour import NAME, Guide, Line, Step, Tour
+from llmao_web.shell.clock import SystemClock
 
 from .demo_run import running
 from .signing import config_of
@@ -177,6 +193,73 @@ def test_a_scene_with_a_drained_box_says_that_it_is_drained() -> None:
     ]
 
 
+def test_who_retired_or_drained_the_stranger_is_not_asked_to_approve_it() -> None:
+    """What was done by hand last is what is said."""
+    approved, serving = frozenset({STRANGER}), frozenset({STRANGER})
+    retired = waiting(Deeds(retired=frozenset({STRANGER})))
+    drained = waiting(Deeds(approved=approved, serving=serving, drained=frozenset({STRANGER})))
+    assert "approve it" not in retired.said + drained.said
+    assert "was retired by hand" in retired.said
+    assert "drained by hand" in drained.said
+
+
+def test_a_scene_with_a_retired_box_says_that_it_is_retired() -> None:
+    """A retired box is drained, too, and the one word says both."""
+    pair = frozenset({PAIR})
+    [line] = told([Scene(1, f"{PAIR} dies.", (), nothing)], Deeds(drained=pair, retired=pair)).lines
+    assert f"{PAIR} dies. {PAIR} is retired, so nothing of it is routed." == line.said
+
+
+def test_of_two_scenes_at_once_one_is_told_in_full_and_the_other_briefly() -> None:
+    """Alone each is told in full."""
+    scenes = [
+        Scene(1, "Much happens here.", (), nothing, brief="Meanwhile much."),
+        Scene(1, "A box dies.", (), nothing),
+    ]
+    assert ["A box dies.", "Meanwhile much."] == [one.said for one in told(scenes, Deeds()).lines]
+    assert ["Much happens here."] == [one.said for one in told(scenes[:1], Deeds()).lines]
+
+
+async def test_every_step_can_be_read_while_it_is_shown() -> None:
+    """At two hundred words a minute, with the simulated proxy."""
+    readable = SHOWN_S * 200 / 60
+    async with staged(SystemClock()) as stage:
+        world = World(stage, "http://127.0.0.1:1")
+        assert stage.litellm is not None
+        proxy = ProxyScenes(world, Hand(world, stage.litellm))
+        every = [*MachineScenes(world, lambda _: None).all(), *proxy.all()]
+        scenes = sorted(every, key=lambda each: each.place)
+    steps = [
+        told(tuple(together), Deeds())
+        for _, together in groupby(scenes, key=lambda each: each.place)
+    ]
+    steps += [OPENING, Step((MENDED, waiting(Deeds())))]
+    words = {step.lines[0].said: sum(len(one.said.split()) for one in step.lines) for step in steps}
+    assert {} == {said: count for said, count in words.items() if count > readable}
+
+
+def test_the_reranker_is_shown_as_one() -> None:
+    """Its recipe forgets that on purpose; what callers read of it is right."""
+    places = demo_fleet.Places("http://127.0.0.1:1", Secret("k"), "", "")
+    config = demo_config(places, ServerConfig(), demo_fleet.Keys())
+    shown = {each.model_name: each.model_info.get("mode") for each in config.models}
+    assert ("rerank", "embedding", "chat") == (shown[RANKING], shown[EMBEDDING], shown[CHAT])
+
+
+def test_what_llmao_logs_stands_in_words_between_the_lines_of_the_story() -> None:
+    """No JSON on a terminal, no control character of somebody else's, a traceback in its lines."""
+    said: list[str] = []
+    lines = LogLines(said.append)
+    event = {"event": "configuration not taken", "level": "error", "timestamp": "now"}
+    lines.write(json.dumps({**event, "said": ["unknown model x", "\x1b[2Jy"]}) + "\n")
+    lines.write('{"event": "it failed\\n", "exception": "Traceback:\\n  line 1"}\nno JSON\n')
+    assert [
+        "          llmao's log: configuration not taken: unknown model x; ·[2Jy",
+        "          llmao's log: it failed: Traceback:\n  line 1",
+        "no JSON",
+    ] == said
+
+
 async def test_what_was_done_by_hand_is_read_where_anybody_can() -> None:
     """Approved and serving hosts, from the API; without an answer what was known stays."""
     desk = full()
@@ -187,6 +270,7 @@ async def test_what_was_done_by_hand_is_read_where_anybody_can() -> None:
         seen,
         hosts=(host._replace(approved=True),),
         records=(record._replace(drained=True),),
+        items=(AttentionItem("r", ItemKind.RETIRED_AND_BILLED, "Old.", host="c.1"),),
     )
     app: Any = create_app(desk, config_of(AuthConfig("open"), public_url=""), desk.clock)
     transport = httpx.ASGITransport(app, client=("127.0.0.1", 5))
@@ -194,6 +278,7 @@ async def test_what_was_done_by_hand_is_read_where_anybody_can() -> None:
         deeds = await Watch(client, "http://127.0.0.1").look(Deeds())
         assert (frozenset({host.name}), frozenset({record.host})) == (deeds.approved, deeds.drained)
         assert frozenset({record.host}) == deeds.serving
+        assert frozenset({"c.1"}) == deeds.retired
         desk.seen = None
         assert deeds == await Watch(client, "http://127.0.0.1").look(deeds)
 

@@ -20,7 +20,7 @@ from llmao_core.probes import (
     Target,
 )
 from llmao_core.records import AttentionItem, ItemKind
-from llmao_web.pages.charts import HEIGHT, WIDTH, charts, pool, table
+from llmao_web.pages.charts import HEIGHT, LEAST_S, WIDTH, begin, charts, pool, table
 from llmao_web.pages.deployment import DeploymentPages
 from llmao_web.pages.names import page_id, page_of
 from llmao_web.pages.render import Renderer
@@ -64,6 +64,7 @@ async def kept() -> MemoryStore:
         carried_out(action, NOW - 60, Outcome(OutcomeKind.REFUSED, "401 from LiteLLM")),
         Entry(NOW - 30, "ada", EntryKind.DRAINED, host="203.0.113.10"),
         Entry(NOW - 20, "eve", EntryKind.DRAINED, host="203.0.113.99"),
+        Entry(NOW - 10, "llmao", EntryKind.PLACED, "203.0.113.10", detail={"provider": "vast"}),
     )
     await store.moved(
         [Transition(NOW - 95, QWEN, "Healthy", "Unhealthy"), Transition(NOW - 9, GEMMA, "", "Q")]
@@ -90,16 +91,17 @@ SAYS = [
     "failed connection refused",
     "down APIConnectionError: cannot connect",
     "delete failed 2 times",
-    "delete_litellm",
+    "Remove from LiteLLM:",
     "waits for a second opinion",
     "fails 3",
     "open_paths",
     "(public 41023)",
     "Healthy → Unhealthy",
-    "delete litellm: refused",
+    "remove from LiteLLM: refused",
     "LiteLLM: 401 from LiteLLM",
     "rule: remove_unhealthy",
     "drained 203.0.113.10",
+    "found it listed by vast",
     "by ada",
     "Requests",
     "Time to first token",
@@ -126,6 +128,32 @@ async def test_what_is_to_be_done_about_it_is_on_the_page() -> None:
     assert f"{GEMMA} is down." not in html
 
 
+def test_charts_begin_at_the_first_sample() -> None:
+    """Not hours before it, not before what was asked for, and never with less than some minutes."""
+
+    def at(*times: float) -> list[Sample]:
+        return [Sample(NOW - each, QWEN, 1.0) for each in times]
+
+    asked = NOW - 21_600
+    assert NOW - 3000 == begin(at(3000, 60), asked, NOW)
+    assert NOW - LEAST_S == begin(at(90, 30), asked, NOW)
+    assert asked == begin(at(30_000, 60_000, 21_600), asked, NOW)
+    assert asked == begin([], asked, NOW)
+
+
+async def test_the_axis_says_where_the_charts_begin() -> None:
+    """Half an hour of samples fills them, whatever was asked for."""
+    words = Text(await page(records=await kept())).words
+    assert "30 min ago top" in " ".join(words.split())
+    assert "6 h ago" not in words
+
+
+async def test_a_keyboard_reaches_the_figures_that_do_not_fit() -> None:
+    """What scrolls has a place in the order of the keyboard, and a name."""
+    html = await page(records=await kept())
+    assert '<div class="wide" tabindex="0" role="region" aria-label="Capacity as a table">' in html
+
+
 async def test_what_happened_to_others_is_not_on_the_page() -> None:
     """Another key's transitions, another host's drains."""
     html = await page(records=await kept())
@@ -137,7 +165,7 @@ async def test_what_happened_to_others_is_not_on_the_page() -> None:
 async def test_the_newest_comes_first() -> None:
     """Of both logs together."""
     html = await page(records=await kept())
-    places = [html.index(words) for words in ("drained 203", "litellm: refused", "→ Unhealthy")]
+    places = [html.index(words) for words in ("drained 203", "LiteLLM: refused", "→ Unhealthy")]
     assert sorted(places) == places
 
 
@@ -289,7 +317,7 @@ async def test_a_deployment_that_is_gone_keeps_what_the_store_has_of_it() -> Non
     assert 200 == answer.status_code
     for part in (
         "203.0.113.10:8002", "This deployment is gone", "Last heard of 5 s ago",
-        "last it was Unhealthy", "Healthy → Unhealthy", "delete litellm: refused",
+        "last it was Unhealthy", "Healthy → Unhealthy", "remove from LiteLLM: refused",
     ):  # fmt: skip
         assert part in words, part
     assert QWEN.base not in answer.text

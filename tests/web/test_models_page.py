@@ -50,7 +50,7 @@ SAYS = [
     "Nobody can call qwen3-8b.",
     "c.4711:8001 is unplaced",
     "203.0.113.99 asks for a configuration.",
-    "delete_litellm",
+    "Remove from LiteLLM",
     "remove_unhealthy",
     "waits for a second opinion",
     "last ok 2 min ago",
@@ -236,7 +236,7 @@ async def test_an_empty_view_says_what_to_do() -> None:
     desk = desk_of(fleet())
     desk.seen, desk.planned = View(at=NOW), Plan()
     words = Text((await page(desk)).text).words
-    for part in ("Nothing needs you", "No models yet", "Nothing to do", "No sources yet"):
+    for part in ("Nothing needs you", "No models yet", "Nothing is planned", "No sources yet"):
         assert part in words
 
 
@@ -256,7 +256,7 @@ async def test_headings_and_tables_are_named() -> None:
 
 HOST_WORDS = [
     "203.0.113", "c.4711", "8001", "8002", "41022", "41023", "vast", "20443311", "RTX", "0.41",
-    "Drain", "gone-model", "Unhealthy", "loading", "healthy of", "runpod", "delete_litellm",
+    "Drain", "gone-model", "Unhealthy", "loading", "healthy of", "runpod", "Remove from LiteLLM",
     "openrouter", "r1-", "attention", "/boxes", "/admin", "/deployments", "Work needed", "<form",
 ]  # fmt: skip
 

@@ -4,6 +4,7 @@ Rule of this file: a session's id is new after each sign-in; nobody is sent to a
 to the configured provider; what failed is said in one sentence that tells no name from another.
 """
 
+import asyncio
 from typing import Annotated, Any
 
 import structlog
@@ -16,7 +17,7 @@ from litestar.response import Redirect
 
 from llmao_core.config import Config
 from llmao_core.errors import LlmaoError
-from llmao_web.desk import Clock
+from llmao_web.desk import Clock, Office
 from llmao_web.limit import Limit
 from llmao_web.pages.render import Renderer, page
 from llmao_web.peers import Networks, caller_of, networks, shared_by
@@ -31,6 +32,9 @@ from .session import Session, Sessions
 HOME = "/models"
 # Who guesses one name needs at least three addresses to keep its owner waiting.
 NAME_BURST, NAME_REFILL_S = 30, 2.0
+# The log of admins takes so many sign-ins of one name at once, then one a minute.
+NOTED_BURST, NOTED_REFILL_S = 10, 60.0
+NOTED_WITHIN_S = 2.0
 _WRONG = "The name or the password is wrong."
 _EXPIRED = "The form was too old or came from elsewhere. Try again."
 _LONGEST_NEXT = 2000
@@ -46,17 +50,19 @@ def local_place(text: str) -> str:
 
 @define
 class SignIn:
-    """What the handlers of sign-in share."""
+    """What the handlers of sign-in share. office: keeps who signed in, None for nobody."""
 
     config: Config
     clock: Clock
     sessions: Sessions
     renderer: Renderer
+    office: Office | None = None
     passwords: Passwords = field(init=False)
     oidc: Oidc | None = field(init=False)
     _proxies: Networks = field(init=False)
     _by_address: Limit = field(factory=Limit)
     _by_name: Limit = field(factory=lambda: Limit(NAME_BURST, NAME_REFILL_S))
+    _noted: Limit = field(factory=lambda: Limit(NOTED_BURST, NOTED_REFILL_S))
     log: Any = field(factory=lambda: structlog.get_logger("llmao.auth"))
 
     def __attrs_post_init__(self) -> None:
@@ -90,7 +96,7 @@ class SignIn:
         if not await self.passwords.fits(name, password):
             self.log.warning("sign-in refused", peer=address, why="wrong name or password")
             return self.page(request, place, _WRONG, 403)
-        return self.welcome(request, name, admin=True, place=place)
+        return await self.welcome(request, name, admin=True, place=place)
 
     def _wait_s(self, address: str, name: str) -> int:
         now = self.clock.monotonic()
@@ -98,7 +104,9 @@ class SignIn:
             name[:200], now
         )
 
-    def welcome(self, request: AnyRequest, name: str, *, admin: bool, place: str) -> Response[Any]:
+    async def welcome(
+        self, request: AnyRequest, name: str, *, admin: bool, place: str
+    ) -> Response[Any]:
         """Begin a new session in the place of the visitor's own."""
         state, now = request.scope["state"], self.clock.now()
         self.sessions.end(state[SESSION], now)
@@ -107,7 +115,20 @@ class SignIn:
         self.log.info(
             "signed in", user=name, admin=admin, peer=caller_of(request.scope, self._proxies)
         )
+        if admin:
+            await self._note(name)
         return Redirect(place, status_code=303)
+
+    async def _note(self, name: str) -> None:
+        """Have an admin's sign-in kept; a store that does not answer keeps nobody out."""
+        if self.office is None or self._noted.wait_s(name, self.clock.monotonic()):
+            return
+        try:
+            async with asyncio.timeout(NOTED_WITHIN_S):
+                await self.office.signed_in(name, self.config.auth.mode)
+        except (LlmaoError, TimeoutError) as error:
+            said = str(error) or "the store does not answer"
+            self.log.warning("not in the ledger", what="signed in", by=name, said=said)
 
     def farewell(self, request: AnyRequest) -> None:
         """End the visitor's session."""
@@ -173,6 +194,7 @@ def _oidc_routes(signing: SignIn) -> list[HTTPRouteHandler]:
         except LlmaoError as error:
             signing.log.warning("sign-in refused", why=str(error))
             return signing.page(request, HOME, str(error), 403)
-        return signing.welcome(request, who.name, admin=who.admin, place=local_place(who.place))
+        place = local_place(who.place)
+        return await signing.welcome(request, who.name, admin=who.admin, place=place)
 
     return [to_provider, from_provider]

@@ -4,9 +4,12 @@ Rule of this file: composition only; the world and its story are in `llmao_web.d
 """
 
 import asyncio
+import json
 import logging
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TextIO, cast
 
 import click
 from attrs import frozen
@@ -15,7 +18,7 @@ from llmao_core.config import Config, ServerConfig
 from llmao_core.errors import ConfigError, LlmaoError, Problem
 from llmao_core.secret import Secret
 from llmao_web import logs
-from llmao_web.demo.fleet import Places, decided, demo_config, remembered
+from llmao_web.demo.fleet import PAIR, Places, decided, demo_config, remembered
 from llmao_web.demo.proxy import real_places, remove_rows
 from llmao_web.demo.scene import SHOWN_S
 from llmao_web.demo.story import OPENING, Story
@@ -25,9 +28,11 @@ from llmao_web.shell.clock import SystemClock
 from llmao_web.shell.store import MemoryStore
 
 from .common import plugins
+from .printing import clean
 from .serve import listen, run_service, url_of
 
 KEY_VARIABLE = "LLMAO_LITELLM_KEY"
+_NOT_TOLD = ("level", "timestamp")
 
 
 @frozen
@@ -94,12 +99,51 @@ def demo(
     """
     asked = Asked(host, port, minutes, shown_s, _real(litellm_url, litellm_key))
     if log_path is None:
-        logs.configure(logs.Mask(), level=logging.ERROR)
+        told = cast("TextIO", LogLines(lambda line: click.echo(line, err=True)))
+        logs.configure(logs.Mask(), told, level=logging.ERROR)
         asyncio.run(_demo(asked))
         return
     with log_path.open("a") as stream:
         logs.configure(logs.Mask(), stream)
         asyncio.run(_demo(asked))
+
+
+class LogLines:
+    """A stream that takes llmao's own log as JSON, and says each line as a person would."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def isatty(self) -> bool:
+        """Tell that it wants JSON."""
+        return False
+
+    def write(self, text: str) -> int:
+        """Say every line of some whole ones."""
+        for line in text.removesuffix("\n").split("\n"):
+            self._say(_log_line(line))
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: every line is said at once."""
+
+
+def _log_line(line: str) -> str:
+    """Return a line of the log in words; what is no JSON stays as it is."""
+    try:
+        event = json.loads(line)
+        words = [event.pop("event").strip(), *map(_words, _told(event))]
+    except (ValueError, KeyError, AttributeError):
+        return clean(line)
+    return "\n".join(map(clean, f"{'':10}llmao's log: {': '.join(words)}".split("\n")))
+
+
+def _told(event: dict[str, Any]) -> list[Any]:
+    return [value for name, value in event.items() if name not in _NOT_TOLD and value]
+
+
+def _words(value: Any) -> str:
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _real(url: str | None, key: str | None) -> Places | None:
@@ -132,7 +176,9 @@ async def _demo(asked: Asked) -> None:
             finally:
                 await story.close()
 
-        click.echo(f"Open {url}/models and watch. Ctrl-C ends the demo.\n")
+        click.echo(f"Open {url}/models and watch. Ctrl-C ends the demo.")
+        click.echo(f"In another terminal, `llmao explain --url {url} {PAIR}` says why a box is")
+        click.echo(f"as it is, and `llmao status --url {url}` what needs you.\n")
         try:
             await run_service(
                 files.config,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from llmao_core.actions import action_words
 from llmao_core.errors import ConfigError, LlmaoError
 from llmao_core.keys import Key, host_name
 from llmao_core.plan import Action
@@ -19,12 +20,17 @@ from .common import config_option, json_option, loaded_parts
 from .looking import action_json, look
 from .moments import at_option, looked_at, shown
 from .printing import clean
+from .status import Place, SilentError, place_of, url_option
 
 if TYPE_CHECKING:
     from llmao_core.records import Record, View
     from llmao_web.shell.once import Looked
 
 _CHANGES_SHOWN = 5
+
+
+class _NothingKnownError(LlmaoError):
+    """Whoever was asked answered, and knows no such name."""
 
 
 @click.command()
@@ -38,23 +44,33 @@ _CHANGES_SHOWN = 5
     help="Explain from this journal; nothing is asked of anybody.",
 )
 @click.option("--fresh", is_flag=True, help="Look anew, whatever a running llmao knows.")
+@url_option
 @at_option
 @click.argument("name", metavar="HOST[:PORT]")
 def explain(
-    config_path: Path, as_json: bool, folder: Path | None, fresh: bool, at: float | None, name: str
+    config_path: Path,
+    as_json: bool,
+    folder: Path | None,
+    fresh: bool,
+    url: str | None,
+    at: float | None,
+    name: str,
 ) -> None:
     """Say why HOST, or its server at listen port PORT, is as it is.
 
     A provider's name explains its deployments. The llmao that runs with this configuration is
     asked what it knows; where it does not let us, its journal is read. Where none runs, everything
     is looked at once, which knows no history. Standard error says which of these it was.
+    With --url the llmao there is asked, a demo for one, and nobody else.
     """
     if folder is None and at is not None:
         raise click.UsageError("--at needs --journal DIR.")
-    if folder is not None and fresh:
-        raise click.UsageError("--journal and --fresh exclude each other.")
+    if sum((folder is not None, fresh, url is not None)) > 1:
+        raise click.UsageError("--journal, --fresh and --url exclude each other.")
     if folder is not None:
         values = _values(looked_at(folder, at), name)
+    elif url is not None:
+        values = _told(place_of(config_path, url), name)
     else:
         values = (None if fresh else _remembered(config_path, name)) or _looked(config_path, name)
     if as_json:
@@ -65,19 +81,23 @@ def explain(
 
 def _remembered(config_path: Path, name: str) -> list[dict[str, Any]] | None:
     """Return what a running llmao knows, by its journal if it does not say; None: none runs."""
-    from .known import known
-    from .status import SilentError
-
-    host, port = _parsed(name)
     try:
-        told = known(config_path, lambda its, label: _is(its, label, host, port))
-    except ConfigError:
+        return _told(place_of(config_path, None), name)
+    except (ConfigError, _NothingKnownError):
         raise
     except SilentError:
         _say("No llmao answers: this is a fresh look, which knows no history.", _hint(config_path))
         return None
     except LlmaoError as error:
         return _by_journal(config_path, name, str(error))
+
+
+def _told(place: Place, name: str) -> list[dict[str, Any]]:
+    """Return what the llmao that runs there knows; errors as `known` says."""
+    from .known import known
+
+    host, port = _parsed(name)
+    told = known(place, lambda its, label: _is(its, label, host, port))
     if not told.values:
         raise _nothing_known(name, told.shown)
     _say(f"As llmao at {told.url} knows it, {shown(told.at)}.")
@@ -123,10 +143,10 @@ def matching(looked: "Looked", name: str) -> "list[Record]":
     return found
 
 
-def _nothing_known(name: str, labels: Iterable[str]) -> LlmaoError:
+def _nothing_known(name: str, labels: Iterable[str]) -> _NothingKnownError:
     known = ", ".join(sorted(labels))
     others = f"Known: {clean(known)}." if known else "fleet.hosts names no box yet."
-    return LlmaoError(f"Nothing is known of {clean(name)}. {others}")
+    return _NothingKnownError(f"Nothing is known of {clean(name)}. {others}")
 
 
 def chooser(name: str) -> Callable[[Key], bool]:
@@ -235,7 +255,7 @@ def _action_facts(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if action is None:
         yield "action", f"none ({value['action_rule']})" if value["action_rule"] else "none"
         return
-    yield "action", f"{action['kind']}, {action['rule']}: {action['reason']}"
+    yield "action", f"{action_words(action['kind'])}, {action['rule']}: {action['reason']}"
     if action["held"]:
         yield "not now", action["held"]
     for fact in action["evidence"]:

@@ -5,7 +5,6 @@ let us look, are told apart: only the second has a history.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -15,7 +14,7 @@ from llmao_core.errors import LlmaoError
 from llmao_core.plan import Hold
 
 from .looking import waits
-from .status import NOT_LLMAO, Place, ask, fetched, place_of
+from .status import NOT_LLMAO, Place, ask, fetched
 
 Chosen = Callable[[str, str], bool]
 _AS_THEY_ARE = (
@@ -35,12 +34,11 @@ class Known:
     shown: frozenset[str]
 
 
-def known(config_path: Path, chosen: Chosen) -> Known:
-    """Return what the llmao of this configuration knows of what is chosen by host and name.
+def known(place: Place, chosen: Chosen) -> Known:
+    """Return what the llmao that runs there knows of what is chosen by host and name.
 
     SilentError: none answers there. LlmaoError: it runs, and why it cannot be asked.
     """
-    place = place_of(config_path, None)
     view = ask(place)
     try:
         found = [each for each in view["deployments"] if chosen(each["host"], each["key"]["shown"])]

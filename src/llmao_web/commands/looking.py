@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from llmao_web.shell.once import Looked
 
 SIGNS = {
-    ActionKind.ADD_LITELLM: ("+", "add"),
-    ActionKind.UPDATE_LITELLM: ("~", "update"),
-    ActionKind.REPLACE_LITELLM: ("~", "replace"),
-    ActionKind.DELETE_LITELLM: ("-", "delete"),
-    ActionKind.DELETE_DUPLICATE: ("-", "delete duplicate"),
-    ActionKind.PRUNE_ORPHAN: ("-", "prune"),
-    ActionKind.REBOOT_BOX: ("!", "reboot"),
+    ActionKind.ADD_LITELLM: "+",
+    ActionKind.UPDATE_LITELLM: "~",
+    ActionKind.REPLACE_LITELLM: "~",
+    ActionKind.DELETE_LITELLM: "-",
+    ActionKind.DELETE_DUPLICATE: "-",
+    ActionKind.PRUNE_ORPHAN: "-",
+    ActionKind.REBOOT_BOX: "!",
 }
 
 

@@ -15,7 +15,7 @@ from llmao_core.plan import Action
 
 from .common import config_option, json_option
 from .looking import SIGNS, action_json, held, look
-from .printing import clean
+from .printing import clean, item_lines
 
 if TYPE_CHECKING:
     from llmao_web.shell.once import Looked
@@ -53,7 +53,10 @@ def as_value(looked: "Looked") -> dict[str, object]:
         "settled": looked.settled,
         "unread": [{"source": name, "why": why} for name, why in looked.unread],
         "actions": [action_json(action) for action in _sorted(looked)],
-        "attention": [item.sentence for item in looked.view.items],
+        "attention": [
+            {"kind": item.kind.value, "sentence": item.sentence, "remedy": item.remedy}
+            for item in looked.view.items
+        ],
     }
 
 
@@ -65,14 +68,13 @@ def _sorted(looked: "Looked") -> list[Action]:
 def as_text(looked: "Looked") -> str:
     """Return what is printed for people, one action after the other like a diff."""
     lines = [line for action in _sorted(looked) for line in _lines(action)]
-    items = [f"! {clean(item.sentence)}" for item in looked.view.items]
+    items = [line for item in looked.view.items for line in item_lines(item.sentence, item.remedy)]
     return "\n".join((*lines, *items, _summary(looked)))
 
 
 def _lines(action: Action) -> Iterator[str]:
-    sign, word = SIGNS[action.kind]
-    waits = held(action)
-    head = f"{sign} {word} {clean(action.key)}"
+    sign, waits = SIGNS[action.kind], held(action)
+    head = f"{sign} {action.kind.words}: {clean(action.key)}"
     yield click.style(head, fg=_COLOURS[sign], bold=not waits)
     yield f"    {action.rule}: {clean(action.reason)}"
     if waits:

@@ -4,7 +4,9 @@ Rule of this file: a table with colours on a terminal, plain lines with tabs whe
 character that a terminal would act upon, whoever sent it.
 """
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 
 import click
@@ -13,6 +15,26 @@ import click
 def clean(text: object) -> str:
     """Return text that moves no cursor and hides nothing."""
     return "".join(each if each.isprintable() else "·" for each in str(text))
+
+
+def item_lines(sentence: str, remedy: str) -> list[str]:
+    """Return what a person should look at, and under it what to do.
+
+    As wide as the terminal; in a pipe each is one line, for programs that read lines.
+    """
+    told = f"! {clean(sentence)}", f"    What to do: {clean(remedy)}"
+    if not sys.stdout.isatty():
+        return list(told)
+    columns = shutil.get_terminal_size().columns
+    return [part for one in told for part in _wrapped(one, columns)]
+
+
+def _wrapped(text: str, columns: int) -> list[str]:
+    """Return a line in as many as it takes; words and commands stay whole."""
+    indent = " " * (len(text) - len(text.lstrip()) or 2)
+    return textwrap.wrap(
+        text, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

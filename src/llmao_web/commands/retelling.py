@@ -7,6 +7,7 @@ JSON, and what is printed for people is made from it.
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from llmao_core.actions import action_words
 from llmao_core.keys import Key
 
 from .looking import SIGNS, action_json, held
@@ -153,8 +154,16 @@ def _lifecycle(event: Event) -> str:
 
 def _planned(event: Event) -> str:
     waits = f" (not now: {event['held']})" if event["held"] else ""
-    sign, word = _SIGNS[event["kind"]]
-    return f"{sign} {word}{waits}  {event['rule']}: {event['reason']}"
+    words = f"{_SIGNS[event['kind']]} {action_words(event['kind'])}"
+    return f"{words}{waits}  {event['rule']}: {event['reason']}"
+
+
+def _written(event: Event) -> str:
+    return f"{action_words(event['kind'])}: {event['outcome']} {event['said']}".rstrip()
+
+
+def _no_longer(event: Event) -> str:
+    return f"no longer planned: {action_words(event['kind'])}, by {event['rule']}"
 
 
 def _otherwise(event: Event) -> str:
@@ -168,17 +177,18 @@ def _short(told: Event | None) -> str:
         return f"{told['lifecycle']} by {told['rule']}"
     waits = f", {told['held']}" if told["held"] else ""
     return (
-        f"{told['kind']} by {told['rule']}{waits} ({told['policy']}, {told['body'] or 'no body'})"
+        f"{action_words(told['kind'])}, by {told['rule']}{waits} "
+        f"({told['policy']}, {told['body'] or 'no body'})"
     )
 
 
-_SIGNS = {kind.value: words for kind, words in SIGNS.items()}
+_SIGNS = {kind.value: sign for kind, sign in SIGNS.items()}
 _WORDS: Mapping[str, Callable[[Event], str]] = {
     "configuration": lambda _: "another configuration, or other approvals or labels",
-    "written": lambda event: f"{event['kind']}: {event['outcome']} {event['said']}".rstrip(),
+    "written": _written,
     "lifecycle": _lifecycle,
     "gone": lambda event: f"{event['was']} → gone",
     "planned": _planned,
-    "no longer planned": lambda event: f"no longer planned: {event['kind']} by {event['rule']}",
+    "no longer planned": _no_longer,
     "decided otherwise": _otherwise,
 }

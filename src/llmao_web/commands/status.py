@@ -19,8 +19,8 @@ from llmao_core.errors import LlmaoError
 from llmao_core.secret import Secret
 from llmao_core.urls import is_loopback, url_trouble
 
-from .common import config_option, json_option, loaded_parts
-from .printing import clean, print_table
+from .common import Command, config_option, json_option, loaded_parts
+from .printing import clean, item_lines, print_table
 
 TOKEN = "LLMAO_TOKEN"  # noqa: S105 the name of a variable
 _PATH = "/api/v1/view"
@@ -47,10 +47,16 @@ class Place:
     token: Secret | None = field(default=None, repr=False)
 
 
+def url_option(command: Command) -> Command:
+    """Give a command `--url URL`; its argument is `url`."""
+    said = "Where llmao runs, instead of server.public_url; no configuration is read."
+    return click.option("--url", metavar="URL", help=said)(command)
+
+
 @click.command()
 @config_option
 @json_option
-@click.option("--url", metavar="URL", help="Where llmao runs, instead of server.public_url.")
+@url_option
 @click.pass_context
 def status(ctx: click.Context, config_path: Path, as_json: bool, url: str | None) -> None:
     """Ask a running llmao how it is doing.
@@ -132,7 +138,7 @@ def _is_view(view: object) -> bool:
     """Tell whether an answer has every field that is shown."""
     wanted = {
         "models": ("name", "availability", "replicas", "context"),
-        "items": ("kind", "sentence"),
+        "items": ("kind", "sentence", "remedy"),
         "sources": ("name", "state", "trouble"),
     }
     return isinstance(view, Mapping) and all(
@@ -163,6 +169,6 @@ def _lines(view: Mapping[str, Any]) -> Iterator[str]:
             why = f": {trouble.get('message', '')}" if isinstance(trouble, Mapping) else ""
             yield clean(f"source {source['name']} is {source['state']}{why}")
     for item in view["items"]:
-        yield clean(f"! {item['sentence']}")
+        yield from item_lines(item["sentence"], item["remedy"])
     number = len(view["items"])
     yield f"Work needed: {number}." if number else "Nothing needs you."

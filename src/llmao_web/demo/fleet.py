@@ -167,8 +167,8 @@ def demo_config(places: Places, server: ServerConfig, keys: Keys) -> Config:
             _model(CHAT),
             _model(SMALL),
             _model(EMBEDDING, mode="embedding"),
-            # Its mode is wrong on purpose: it refuses llmao's test request.
-            _model(RANKING, mode="chat"),
+            # Its recipe forgets the mode on purpose: it refuses llmao's test request.
+            _model(RANKING, mode="chat", told="rerank"),
             _model(LARGE),
             Model(
                 COMMERCIAL,
@@ -199,11 +199,15 @@ def _fleet(name: str, keys: Keys) -> FleetConfig:
     )
 
 
-def _model(name: str, mode: Mode = "chat") -> Model:
+def _model(name: str, mode: Mode = "chat", told: Mode | None = None) -> Model:
+    """Return a model of our own. told: the mode that callers and LiteLLM read, if another."""
     shown, weights, vram_gb, disk_gb = _WEIGHTS[name]
     length = LENGTHS[name]
     recipe = Recipe(weights, max_model_len=length, vram_gb=vram_gb, disk_gb=disk_gb, mode=mode)
-    info = {"vllm": {"model": weights, "max_model_len": length, "vram_gb": vram_gb}}
+    info = {
+        "mode": told or mode,
+        "vllm": {"model": weights, "max_model_len": length, "vram_gb": vram_gb},
+    }
     return Model(name, shown, model_info=info, recipe=recipe)
 
 

@@ -42,7 +42,8 @@ class Scene:
     """One thing that happens. act: begins it. mend: ends it, after lasts_s.
 
     place: in the story; scenes of one place are played together, each with servers that the
-    others leave alone.
+    others leave alone. brief: said instead beside another scene, so that both can be read while
+    they are shown.
     """
 
     place: int
@@ -51,21 +52,39 @@ class Scene:
     act: Deed
     mend: Deed | None = None
     lasts_s: float = 5.0
+    brief: str = ""
 
 
 def told(scenes: Sequence[Scene], deeds: Deeds) -> Step:
     """Return what is said of scenes that are played, true after what a visitor did by hand."""
-    return Step(tuple(_line(scene, deeds) for scene in scenes))
+    alone = len(scenes) == 1
+    full_first = sorted(scenes, key=lambda each: bool(each.brief))
+    return Step(tuple(_line(scene, deeds, brief=not alone) for scene in full_first))
 
 
-def _line(scene: Scene, deeds: Deeds) -> Line:
-    drained = sorted(host for host in deeds.drained if host in HOSTS and host in scene.said)
-    said = "".join(f" {host} is drained, so nothing of it is routed." for host in drained)
-    return Line(scene.said + said, scene.places)
+def _line(scene: Scene, deeds: Deeds, *, brief: bool) -> Line:
+    said = scene.brief if brief and scene.brief else scene.said
+    done = dict.fromkeys(deeds.drained, "drained") | dict.fromkeys(deeds.retired, "retired")
+    by_hand = (
+        f" {host} is {what}, so nothing of it is routed."
+        for host, what in sorted(done.items())
+        if host in HOSTS and host in said
+    )
+    return Line(said + "".join(by_hand), scene.places)
 
 
 def waiting(deeds: Deeds) -> Line:
     """Return what is said of the box that waits for an approval, or no longer does."""
+    if STRANGER in deeds.retired:
+        return Line(
+            f"{STRANGER} was retired by hand: it is given nothing to serve, and is rented still.",
+            (box(STRANGER), WORK),
+        )
+    if STRANGER in deeds.drained:
+        return Line(
+            f"{STRANGER} was approved and drained by hand: nothing of it is routed.",
+            (box(STRANGER), MODELS),
+        )
     if STRANGER in deeds.serving:
         return Line(f"{STRANGER}, which was approved by hand, serves.", (box(STRANGER), MODELS))
     if STRANGER in deeds.approved:
@@ -73,8 +92,7 @@ def waiting(deeds: Deeds) -> Line:
             f"{STRANGER} was approved: it boots, and gets its routes.", (box(STRANGER), MODELS)
         )
     return Line(
-        f"{STRANGER} asks for a configuration and nobody knows it: approve it, and watch it boot "
-        "and get its routes.",
+        f"{STRANGER} asks for a configuration: approve it, and watch it boot and get its routes.",
         ((f"/admin?host={STRANGER}#approve", "Approve"), MODELS),
     )
 

@@ -41,8 +41,8 @@ class MachineScenes:
         )
         yield Scene(
             3,
-            f"{SINGLE} vanishes from Vast's listing, and somebody else's server is at its address: "
-            "llmao hands it no bearer, takes the route out and says which line to remove.",
+            f"{SINGLE} vanishes from Vast's listing, and a stranger answers at its address: llmao "
+            "sends it no bearer and takes the route out.",
             (WORK, BOXES),
             lambda: world.vanish(SINGLE),
             self._vanished_returns,
@@ -51,7 +51,7 @@ class MachineScenes:
         yield Scene(
             4,
             f"Vast maps other public ports to {PAIR}, and a stranger has its old one: the routes "
-            "follow once the servers answer at the new ones.",
+            "follow once the servers answer there.",
             (box(PAIR), LOG),
             lambda: world.remap(PAIR, taken=True),
             world.rid,
@@ -64,11 +64,12 @@ class MachineScenes:
             lambda: world.restart(POD, mode=Mode.WRONG_MODEL),
             at_once(lambda: world.become(POD, Mode.SERVES)),
             8,
+            f"Meanwhile {POD} port 8001 comes up with a wrong model.",
         )
         yield Scene(
             5,
-            f"The box at {BY_ADDRESS} is replaced, and two new ones share the address for a while: "
-            "llmao takes neither until it is plain which is meant.",
+            f"Two new boxes share the address {BY_ADDRESS} for a while: llmao takes neither until "
+            "it is plain which is meant.",
             (BOXES, WORK),
             self._replace,
         )
@@ -82,11 +83,12 @@ class MachineScenes:
             at_once(lambda: self._strain(Mode.SLOW, Mode.FROZEN)),
             at_once(lambda: self._strain(Mode.SERVES, Mode.SERVES)),
             14,
+            f"Meanwhile {PAIR} port 8001 is busy and left alone; 8002 hangs and is taken out.",
         )
         yield Scene(
             7,
-            "Vast's API answers 502, so nothing is concluded from it. Meanwhile somebody asks for "
-            "a configuration with a wrong fleet key.",
+            "Vast's API answers 502, so nothing is concluded from it. Somebody asks with a wrong "
+            "fleet key, and gets nothing.",
             (SOURCES, WORK),
             self._outage,
         )
@@ -100,8 +102,8 @@ class MachineScenes:
         )
         yield Scene(
             9,
-            f"{PAIR} port 8002 is restarted with a context far longer than its recipe says, and "
-            f"{BY_ADDRESS} runs an older revision of its configuration.",
+            f"{PAIR} port 8002 restarts with a context far longer than its recipe says, and "
+            f"{BY_ADDRESS} runs an older revision.",
             (model(SMALL), box(BY_ADDRESS)),
             lambda: self._restart_with(262_144, "r1-" + "0" * 32),
             lambda: self._restart_with(fleet.LENGTHS[SMALL], ""),
@@ -112,8 +114,8 @@ class MachineScenes:
         world = self.world
         yield Scene(
             13,
-            f"Both servers of {PAIR} refuse our bearer at once. That is too large a part of the "
-            "fleet: the brake holds the removals until somebody releases it.",
+            f"Both servers of {PAIR} refuse our bearer at once: too large a part of the fleet, so "
+            "the brake holds the removals.",
             (WORK, ADMIN),
             self._lock_out,
             at_once(lambda: self._strain(Mode.SERVES, Mode.SERVES)),
@@ -134,12 +136,14 @@ class MachineScenes:
             self._share_port,
             lambda: world.remap(BY_ADDRESS),
             6,
+            f"Meanwhile Vast names one public port for both listen ports of {BY_ADDRESS}.",
         )
         yield Scene(
             6,
             f"{BY_ADDRESS} announces that it restarts {EMBEDDING}: the route goes first.",
             (model(EMBEDDING), LOG),
             self._announced,
+            brief=f"Meanwhile {BY_ADDRESS} announces a restart of {EMBEDDING}: its route goes.",
         )
 
     def _strain(self, first: Mode, second: Mode) -> None:

@@ -29,14 +29,18 @@ class ProxyScenes:
         """Yield the scenes."""
         yield from self._rows()
         yield from self._proxy()
+        yield from self._writes()
 
     def _rows(self) -> Iterable[Scene]:
         yield Scene(
             2,
             "Somebody is in LiteLLM's own pages: one deployment is deleted, one changed, one "
-            "blocked, one loses llmao's mark. All is put back.",
+            "blocked, one loses llmao's mark. All is put back. Another team's row goes, too, and "
+            "llmao says so.",
             (("/models#plan-all", "the plan"), LOG),
             self._spoil,
+            at_once(self.hand.add_team_row),
+            6,
         )
         yield Scene(
             3,
@@ -46,6 +50,7 @@ class ProxyScenes:
             self._cut,
             self._uncut,
             9,
+            f"Meanwhile llmao cannot reach {BY_ADDRESS}, but LiteLLM can: its routes stay.",
         )
 
     def _proxy(self) -> Iterable[Scene]:
@@ -58,6 +63,7 @@ class ProxyScenes:
             at_once(hand.refuse_key),
             at_once(hand.take_key),
             7,
+            "Meanwhile LiteLLM's master key is changed: the routes stay as they are.",
         )
         yield Scene(
             8,
@@ -65,18 +71,30 @@ class ProxyScenes:
             "as they are.",
             (SOURCES, WORK),
             self._without_database,
+            brief="Meanwhile LiteLLM's database is down: the routes stay as they are.",
         )
+        yield Scene(
+            11,
+            "Every deployment vanishes from LiteLLM at once, as in an upgrade gone wrong.",
+            (WORK, LOG),
+            at_once(litellm.empty),
+            at_once(hand.add_team_row),
+        )
+
+    def _writes(self) -> Iterable[Scene]:
+        hand = self.hand
         yield Scene(
             10,
             "Two other deployments are edited: one dials a listen port, one a port where nobody "
             "is. Both are put back.",
             (model(EMBEDDING), LOG),
             self._misdirect,
+            brief="Meanwhile two others are given wrong addresses, and put back.",
         )
         yield Scene(
             10,
-            "A deployment is written twice, one is copied by hand, and one is left of a box that "
-            "nobody intends any more: a person decides what goes.",
+            "A deployment is written twice, one is copied by hand, and one is left of a box "
+            "nobody intends: a person decides what goes.",
             (WORK, ("/models#others-name", "other deployments")),
             at_once(hand.double),
             at_once(hand.undouble),
@@ -90,13 +108,7 @@ class ProxyScenes:
             self._unproven,
             at_once(lambda: self.world.become(POD, Mode.SERVES)),
             6,
-        )
-        yield Scene(
-            11,
-            "Every deployment vanishes from LiteLLM at once, as in an upgrade gone wrong.",
-            (WORK, LOG),
-            at_once(litellm.empty),
-            at_once(hand.add_team_row),
+            f"Meanwhile {POD} port 8001 restarts and does no work: no route without proof.",
         )
         yield Scene(
             12,

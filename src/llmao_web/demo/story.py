@@ -15,7 +15,7 @@ from llmao_web.pages.tour import Line, Step, Tour
 
 from .by_hand import Hand
 from .fleet import POD
-from .scene import BOXES, MODELS, SHOWN_S, Scene, told, waiting
+from .scene import BOXES, MODELS, SHOWN_S, WORK, Scene, told, waiting
 from .scenes_machines import MachineScenes
 from .scenes_proxy import ProxyScenes
 from .visitor import Deeds, Watch
@@ -32,7 +32,9 @@ OPENING = Step(
         ),
     )
 )
-_MENDED = Line("All is mended, and nothing breaks for a moment.", (MODELS,))
+MENDED = Line(
+    "What broke is mended. What is left under Work needed waits for a person.", (WORK, MODELS)
+)
 
 
 @define
@@ -81,7 +83,7 @@ class Story:
         return told(scenes, self._deeds)
 
     def _rest(self) -> Step:
-        return Step((_MENDED, waiting(self._deeds)))
+        return Step((MENDED, waiting(self._deeds)))
 
     async def close(self) -> None:
         """Drop what is under way and switch everything off."""

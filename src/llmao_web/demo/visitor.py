@@ -9,14 +9,16 @@ import httpx
 from attrs import frozen
 
 _HEALTHY = "Healthy"
+_RETIRED = "retired_and_billed"
 
 
 @frozen
 class Deeds:
-    """Hosts that were approved, that were drained or retired, and that serve."""
+    """Hosts that were approved, drained, retired and are rented still, and that serve."""
 
     approved: frozenset[str] = frozenset()
     drained: frozenset[str] = frozenset()
+    retired: frozenset[str] = frozenset()
     serving: frozenset[str] = frozenset()
 
 
@@ -41,5 +43,6 @@ def _deeds(view: Any) -> Deeds:
     return Deeds(
         approved=frozenset(each["name"] for each in view["boxes"] if each["approved"]),
         drained=frozenset(each["host"] for each in deployments if each["drained"]),
+        retired=frozenset(each["host"] for each in view["items"] if each["kind"] == _RETIRED),
         serving=frozenset(each["host"] for each in deployments if each["lifecycle"] == _HEALTHY),
     )

@@ -28,6 +28,7 @@ from .forms import AnyRequest, Form, fields_of
 from .hosts_lines import hosts_lines
 from .live import Live, Source
 from .log import line
+from .models import idle_words
 from .names import counted, element, page_of
 from .render import Renderer, page
 from .sheet import Sheet
@@ -55,6 +56,7 @@ class Ruled:
     """What the policy says of one kind of action. own: the configuration says so, not llmao."""
 
     kind: str
+    words: str
     policy: str
     own: bool
 
@@ -125,12 +127,12 @@ class AdminPages:
             "recent": [line(each) for each in recent],
         }
 
-    def form(self, asked: Form) -> dict[str, Any]:
+    async def form(self, asked: Form) -> dict[str, Any]:
         """Return what stands in the section that approves."""
         intended = self._desk.intended()
         choosing: Approving | None = None
         if intended is not None and asked.all("host"):
-            choosing = approving(intended, self._desk.view(), self._office, asked)
+            choosing = await approving(intended, self._desk.view(), self._office, asked)
         return {"choosing": choosing, "lines": hosts_lines(_unpasted(self._office, intended))}
 
 
@@ -139,7 +141,7 @@ def admin_page(pages: AdminPages, live: Live, renderer: Renderer) -> HTTPRouteHa
 
     @page("/admin")
     async def admin(request: AnyRequest) -> Response[str]:
-        form = pages.form(fields_of(request.url.query))
+        form = await pages.form(fields_of(request.url.query))
         choosing: Approving | None = form["choosing"]
         host = choosing.host if choosing else ""
         sheet = await pages.sheet(host, choosing=choosing is not None)
@@ -161,6 +163,7 @@ def _admin(desk: Desk, office: Office, fleet: str) -> dict[str, Any]:
         "unknown": office.unknown(),
         "planned": _planned(plan, fleet),
         "plan_size": len(plan.actions) if plan else 0,
+        "idle": idle_words(view) if view else "",
         "release": _release(plan),
         "policy": _policy(intended),
         "brake": intended.config.brake if intended else None,
@@ -204,7 +207,9 @@ def _policy(intended: Intended | None) -> list[Ruled]:
     config = intended.config if intended else None
     own = config.policy if config else {}
     policy = Policy.of(own, config.brake) if config else Policy(DEFAULT_POLICY)
-    return [Ruled(kind.value, policy.kinds[kind], kind.value in own) for kind in ActionKind]
+    return [
+        Ruled(kind.value, kind.words, policy.kinds[kind], kind.value in own) for kind in ActionKind
+    ]
 
 
 def _config_item(view: View | None) -> Sequence[str]:

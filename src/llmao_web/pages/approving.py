@@ -12,13 +12,14 @@ from attrs import evolve, frozen
 from llmao_core.config import HostRow, Model, Recipe
 from llmao_core.fit import Fit, Need, Room, fit, need, suggest
 from llmao_core.intended import Approval, Intended
-from llmao_core.records import View
+from llmao_core.records import HostView, View
 from llmao_core.snapshots import Instance, UnknownHost
 from llmao_core.verdicts import DOWN
 from llmao_web.desk import Office
 from llmao_web.shell.asking import Refusal, checked_host, checked_rows, process_name
+from llmao_web.shell.store import Fetches
 
-from .boxes import listed_as
+from .boxes import fetched_by, fetches_of, listed_as
 from .forms import BETWEEN, Form, rows_of
 
 
@@ -45,6 +46,8 @@ class Slot:
 class Approving:
     """The form of one host. trouble: why it cannot be approved as chosen, "" for nothing.
 
+    asked: how it asks and is refused. fetched: when it asked and was answered. unread: why that
+    is not known.
     suggested: the choice is llmao's own. together: how the chosen rows fit. need_gb: GPU memory
     they take together, None when a recipe does not say. settled: it is approved, and nothing else
     was chosen since.
@@ -53,6 +56,8 @@ class Approving:
     host: str
     trouble: str
     asked: UnknownHost | None
+    fetched: Fetches | None
+    unread: str
     instance: Instance | None
     provider: str
     room: Room
@@ -66,8 +71,11 @@ class Approving:
     settled: bool
 
 
-def approving(intended: Intended, view: View | None, office: Office, asked: Form) -> Approving:
+async def approving(
+    intended: Intended, view: View | None, office: Office, asked: Form
+) -> Approving:
     """Return the form for a host, with the rows chosen so far or suggested."""
+    fetches, unread = await fetches_of(office)
     host, trouble = _host(asked.all("host")[-1])
     instance, provider = listed_as(office.listings(), host)
     room = _room(instance)
@@ -87,6 +95,8 @@ def approving(intended: Intended, view: View | None, office: Office, asked: Form
         host=host,
         trouble=trouble,
         asked=next((each for each in office.unknown() if each.host == host), None),
+        fetched=fetched_by(host, _seen(view, host, instance, provider), fetches),
+        unread=unread,
         instance=instance,
         provider=provider,
         room=room,
@@ -98,6 +108,18 @@ def approving(intended: Intended, view: View | None, office: Office, asked: Form
         suggested=suggested,
         approved=approved,
         settled=approved is not None and not asked.all("model"),
+    )
+
+
+def _seen(
+    view: View | None, host: str, instance: Instance | None, provider: str
+) -> HostView | None:
+    """Return a host as the newest pass saw it, under any name of its instance."""
+    box = (provider, instance.id) if instance else None
+    hosts = view.hosts if view else ()
+    return next(
+        (each for each in hosts if each.name == host or (each.provider, each.instance_id) == box),
+        None,
     )
 
 

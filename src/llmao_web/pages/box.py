@@ -99,7 +99,13 @@ class BoxPages:
         remembered = next((_detail(each) for each in entries if _is_retirement(each)), {})
         parts = {
             "box": self._parts.head(
-                host, box, trouble, approval, retired, deeds(host, box, known, approval, retired)
+                host,
+                box,
+                trouble,
+                approval,
+                retired,
+                deeds(host, box, known, approval, retired),
+                no_reboot(box),
             ),
             "needed": self._parts.needed(self._work(host, box, known)),
             "serves": self._parts.serves(box),
@@ -205,7 +211,7 @@ def _deeds(
     elif intended:
         warning = warnings.drains_box(served, view, now)
         yield Button("Drain", "/do-drain", fields, warning=warning)
-    if box.host and box.host.instance_id and served and not box.host.rebooting:
+    if box.host and box.host.instance_id and served and not no_reboot(box):
         warning = warnings.reboots(served, box.host, now)
         yield Button("Drain and reboot", "/do-reboot", fields, "danger", warning=warning)
     choose = f"/admin?{urlencode(fields)}#approve"
@@ -221,6 +227,13 @@ def _deeds(
     configured = intended and not withdrawable
     warning = warnings.retires(served, view, now, approved=withdrawable, configured=configured)
     yield Button("Retire", "/do-retire", fields, "danger", warning=warning)
+
+
+def no_reboot(box: Box | None) -> str:
+    """Return why a box has no button that reboots it, "" where it has one or never would."""
+    if box is None or box.host is None or not box.host.rebooting:
+        return ""
+    return "It can be rebooted again once the reboot that is under way is over."
 
 
 def _rented(box: Box) -> HostView | None:

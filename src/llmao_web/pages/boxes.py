@@ -6,7 +6,7 @@ the newest pass matched them. It concludes nothing.
 
 from collections.abc import Iterable, Mapping
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from llmao_core.errors import LlmaoError
 from llmao_core.intended import Intended, Labels
@@ -151,11 +151,7 @@ class Known:
 
 async def known_of(desk: Desk, office: Office, clock: Clock, fleet: str) -> Known | None:
     """Return what boxes are matched from now; None before the first pass."""
-    trouble, fetches = "", {}
-    try:
-        fetches = dict(await office.fetches())
-    except LlmaoError as error:
-        trouble = str(error)
+    fetches, trouble = await fetches_of(office)
     view, intended = desk.view(), desk.intended()
     if view is None or intended is None:
         return None
@@ -170,6 +166,25 @@ async def known_of(desk: Desk, office: Office, clock: Clock, fleet: str) -> Know
         fleet=fleet,
         trouble=trouble,
     )
+
+
+async def fetches_of(office: Office) -> tuple[Mapping[str, Fetches], str]:
+    """Return what hosts fetched over restarts, and why that cannot be read, "" if it can."""
+    try:
+        return dict(await office.fetches()), ""
+    except LlmaoError as error:
+        return {}, str(error)
+
+
+def fetched_by(name: str, host: HostView | None, fetches: Mapping[str, Fetches]) -> Fetches | None:
+    """Return when a box asked and was answered, the only word on that for all pages.
+
+    host: as the newest pass saw it, which knows of what the store does not have yet.
+    """
+    kept, seen = fetches.get(name), host.last_fetch if host else None
+    if seen is None:
+        return kept
+    return evolve(kept, last=max(kept.last, seen)) if kept else Fetches(seen, seen)
 
 
 # ---- matching
@@ -269,8 +284,7 @@ def box_of(
     stale: bool = False,
 ) -> Box:
     """Return one box with all that is known of it."""
-    labels, fetched = known.intended.labels, known.fetches.get(name)
-    last = _last_fetch(host, fetched)
+    labels, fetched = known.intended.labels, fetched_by(name, host, known.fetches)
     return Box(
         name=name,
         provider=provider,
@@ -278,8 +292,8 @@ def box_of(
         instance=instance,
         stale=stale,
         note=known.notes.get(name),
-        fetched=Fetches(last, last) if last is not None and fetched is None else fetched,
-        fetch_tone=fetch_tone(last, known.now),
+        fetched=fetched,
+        fetch_tone=fetch_tone(fetched.last if fetched else None, known.now),
         drained=name in labels.drained_hosts,
         retired=_is_retired(name, host, instance, labels),
         served=tuple(
@@ -305,8 +319,3 @@ def _is_retired(
 def _refused(name: str, instance: Instance | None, known: Known) -> UnknownHost | None:
     names = (name, *(instance.called if instance else ()))
     return next((known.unknown[each] for each in names if each in known.unknown), None)
-
-
-def _last_fetch(host: HostView | None, fetched: Fetches | None) -> float | None:
-    times = [host.last_fetch if host else None, fetched.last if fetched else None]
-    return max((at for at in times if at is not None), default=None)

@@ -19,6 +19,7 @@ from .boxes import NOWHERE, Box, Group, Known, box_of, called, groups_of, known_
 from .forms import AnyRequest
 from .live import Live, Source
 from .names import element
+from .overview import lost
 from .render import Renderer, page
 from .sheet import Sheet
 
@@ -112,6 +113,7 @@ def boxes_page(pages: BoxesPages, live: Live, renderer: Renderer) -> HTTPRouteHa
             "ready": bool(made.sheet.parts),
             "sheet": made.sheet,
             "sections": made.sections,
+            "nowhere": NOWHERE,
             "retired": retired,
             "reload_s": RELOAD_S,
             "live": live.address(followed, made.sheet),
@@ -149,6 +151,7 @@ def _told(known: Known, groups: Sequence[Group], *, retired: bool) -> dict[str, 
         "rented": sum(group.rented for group in groups),
         "cost": sum(group.cost for group in groups),
         "unpriced": sum(group.unpriced for group in groups),
+        "lost": lost(known.view),
         "deployments": sum(len(box.served) for box in boxes),
         "unmatched": sum(box.host is not None and not box.host.intended for box in boxes),
     }

@@ -13,6 +13,8 @@ from llmao_web.shell.store import Sample
 WIDTH, HEIGHT = 600, 100
 POINTS = 200
 TABLE_ROWS = 24
+# A chart of less is nothing but its steps.
+LEAST_S = 600.0
 _MARGIN = 4
 
 
@@ -56,6 +58,12 @@ class Figures:
     kv_used: float | None
     tokens_per_s: float | None
     first_token_s: float | None
+
+
+def begin(samples: Iterable[Sample], since: float, until: float) -> float:
+    """Return where the charts begin: at the first sample when nothing was measured before it."""
+    first = min((each.at for each in samples if each.at >= since), default=since)
+    return max(since, min(first, until - LEAST_S))
 
 
 def charts(samples: Sequence[Sample], since: float, until: float) -> tuple[Chart, ...]:

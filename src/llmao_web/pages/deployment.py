@@ -22,7 +22,7 @@ from llmao_web.desk import Clock, Desk, Records
 from llmao_web.shell.ledger import Numbered
 from llmao_web.shell.store import Sample, Transition, Wanted
 
-from .charts import HEIGHT, WIDTH, charts, table
+from .charts import HEIGHT, WIDTH, begin, charts, table
 from .gone import Gone, GonePages
 from .lines import drain_buttons, port_of
 from .live import Live, Source
@@ -106,8 +106,9 @@ class DeploymentPages:
 
     async def _make(self, record: Record, hours: int) -> Sheet:
         now = self._clock.now()
-        since = now - hours * _HOUR_S
-        kept = await self._kept(record, since)
+        asked = now - hours * _HOUR_S
+        kept = await self._kept(record, asked)
+        since = begin(kept.samples, asked, now)
         parts = {
             "head": self._head(record, now),
             "why": self._why(record),

@@ -16,7 +16,7 @@ from llmao_core.keys import Key
 from llmao_core.plan import Action
 from llmao_core.records import HostView, Kind, Record
 
-from .names import element, fetch_tone, page_id, page_of
+from .names import element, fetch_tone, is_fine, page_id, page_of
 from .render import Renderer
 from .warnings import drains_one, serving
 from .work import Button, run_button
@@ -29,7 +29,10 @@ _PROBED = Markup('<time class="age" data-at="<probed>"></time>')
 
 @frozen
 class Line:
-    """One deployment as a table shows it. port: what can be dialled, None when unplaced."""
+    """One deployment as a table shows it.
+
+    port: what can be dialled, None when unplaced. fine: a telephone may show it in one line.
+    """
 
     id: str
     record: Record
@@ -38,6 +41,7 @@ class Line:
     page: str
     fetched: str
     buttons: tuple[Button, ...]
+    fine: bool
 
 
 class Lines:
@@ -89,6 +93,7 @@ class Lines:
             host=host,
             port=port_of(record.dialable),
             page=page_of(self._fleet, record.key),
+            fine=is_fine(record),
             fetched=fetch_tone(host.last_fetch if host else None, now),
             buttons=(
                 *((run_button(action),) if action else ()),
@@ -148,5 +153,6 @@ def _shown(line: Line) -> tuple[Any, ...]:
         one.max_model_len, one.revision_current, one.revision_applied, one.row is None,
         signal.kind, signal.detail, signal.at is None, counters and counters.kv_tokens,
         line.port, line.fetched, line.buttons,
-        host and (host.gpu, host.status, host.instance_id, host.price_per_hour, host.last_fetch),
+        host and (host.gpu, host.status, host.instance_id, host.price_per_hour, host.last_fetch,
+                 len(host.keys)),
     )  # fmt: skip

@@ -13,21 +13,22 @@ from litestar.handlers import HTTPRouteHandler
 
 from llmao_core.errors import LlmaoError
 from llmao_web.desk import Office
-from llmao_web.shell.ledger import EntryKind, Numbered
+from llmao_web.shell.ledger import Entry, EntryKind, Numbered
 from llmao_web.shell.store import Transition, Wanted
 
 from .forms import AnyRequest, Form, fields_of
 from .names import page_of
 from .render import Renderer, page
-from .said import about, evidence_of, said, tone_of
+from .said import GOOD, about, deed, evidence_of, grounds_of, said, tone_of
 
-PAGE = 100
+PAGE = 50
 _FIELD_CHARS = 200
+_BRIEF_CHARS = 100
 
 
 @frozen
 class Line:
-    """One entry of the ledger as the log shows it."""
+    """One entry of the ledger as the log shows it. kind: in words; more: lines on demand."""
 
     at: float
     actor: str
@@ -35,7 +36,7 @@ class Line:
     about: str
     said: str
     tone: str
-    evidence: tuple[str, ...]
+    more: tuple[str, ...]
 
 
 def log_page(office: Office, renderer: Renderer, fleet: str) -> HTTPRouteHandler:
@@ -101,13 +102,23 @@ def _last(asked: Form, name: str) -> str:
 def line(numbered: Numbered) -> Line:
     """Return an entry as the log shows it; the kind stands before the words, and not in them."""
     entry = numbered.entry
+    kind, words, more = _of_action(entry) if entry.kind is EntryKind.ACTION else _of_deed(entry)
+    return Line(entry.at, entry.actor, kind, about(entry), words, tone_of(entry), more)
+
+
+def _of_action(entry: Entry) -> tuple[str, str, tuple[str, ...]]:
+    """Return kind, words and lines on demand; only what went wrong is told at once."""
+    answered = str(entry.detail.get("said") or "")
+    failed = entry.detail.get("outcome") not in GOOD
+    return deed(entry), _brief(answered) if failed else "", grounds_of(entry) + evidence_of(entry)
+
+
+def _of_deed(entry: Entry) -> tuple[str, str, tuple[str, ...]]:
     kind = entry.kind.value
-    return Line(
-        entry.at,
-        entry.actor,
-        kind,
-        about(entry),
-        said(entry).removeprefix(kind).lstrip(": "),
-        tone_of(entry),
-        evidence_of(entry),
-    )
+    words = said(entry).removeprefix(kind).lstrip(": ")
+    long = (words,) if len(words) > _BRIEF_CHARS else ()
+    return kind, _brief(words), long + evidence_of(entry)
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= _BRIEF_CHARS else text[: _BRIEF_CHARS - 1].rstrip() + "…"

@@ -37,6 +37,9 @@ ACTIONS_SHOWN = 100
 # telephone, and each has its item on top.
 OPEN_LINES = 8
 ADMIN, CALLER = "models/admin", "models/caller"
+LITELLM = "litellm"
+AS_INTENDED = "Nothing to do: LiteLLM is as intended."
+NOT_KNOWN = "Nothing is planned: what LiteLLM has is not known now."
 
 
 @frozen
@@ -203,7 +206,7 @@ class ModelsPages:
             page = page_of(self._fleet, action.key) if action.key in shown else ""
             parts[name] = str(self._parts.action(name, action, page, _press(action)))
             ids.append(name)
-        parts["plan-head"] = str(self._parts.plan_head(actions, ACTIONS_SHOWN))
+        parts["plan-head"] = str(self._parts.plan_head(actions, ACTIONS_SHOWN, idle_words(view)))
         lists["plan"] = tuple(ids)
 
     def _add_sources(
@@ -237,6 +240,12 @@ def models_page(pages: ModelsPages, live: Live, renderer: Renderer) -> HTTPRoute
         return renderer.page("models.html.j2", context, request=request)
 
     return models
+
+
+def idle_words(view: View) -> str:
+    """Return what an empty plan means: nothing is planned either while LiteLLM is not known."""
+    known = any(one.name == LITELLM and one.state is SourceState.FRESH for one in view.sources)
+    return AS_INTENDED if known else NOT_KNOWN
 
 
 def _press(action: Action) -> tuple[Any, ...]:

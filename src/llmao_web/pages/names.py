@@ -99,6 +99,13 @@ def needs_look(record: Record) -> bool:
     return record.lifecycle in _WORST or _loud(record)
 
 
+def is_fine(record: Record) -> bool:
+    """Tell whether a record serves, and whatever else is to be known of it stands in its badges."""
+    waits = record.held or record.drained or record.restarting or record.unlisted
+    good = tone(record.lifecycle) == "good" and record.fresh
+    return good and not (waits or record.write_trouble)
+
+
 def _loud(record: Record) -> bool:
     return not record.fresh or any(badge_tone(badge) == "fair" for badge in record.badges)
 
@@ -114,6 +121,11 @@ _KINDS = {
 def kind_word(kind: Kind) -> str:
     """Return what pages say of where a deployment comes from, "" for what is simply meant."""
     return _KINDS.get(kind, "")
+
+
+def capital(words: str) -> str:
+    """Return words as they begin a sentence or stand on a button; names stay as they are."""
+    return words[:1].upper() + words[1:]
 
 
 def counted(number: int, noun: str) -> str:

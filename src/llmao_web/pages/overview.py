@@ -4,12 +4,14 @@ Rule of this file: it counts what a pass concluded, the worst figure first.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 from attrs import frozen
 
+from llmao_core.money import wasted
 from llmao_core.plan import Plan
 from llmao_core.prices import per_hour
-from llmao_core.records import Availability, Kind, Lifecycle, SourceView, View
+from llmao_core.records import Availability, HostView, Kind, Lifecycle, SourceView, View
 from llmao_core.snapshots import SourceState
 from llmao_core.verdicts import DOWN
 
@@ -85,5 +87,30 @@ def _sources(sources: tuple[SourceView, ...]) -> Tile:
 
 
 def _cost(view: View) -> tuple[Tile, ...]:
-    prices = [host.price_per_hour for host in view.hosts if host.price_per_hour is not None]
-    return (Tile(per_hour(sum(prices)), "rented", "plain", "/boxes"),) if prices else ()
+    rented = [host for host in view.hosts if _listed(host)]
+    if not rented:
+        return ()
+    figure, unpriced = _sum(rented)
+    return (Tile(figure, f"rented{unpriced}", "plain", "/boxes"), *lost(view))
+
+
+def lost(view: View) -> tuple[Tile, ...]:
+    """Return what is paid for boxes that serve nobody, nothing where each serves or may yet."""
+    boxes = wasted(view.hosts, view.items)
+    if not boxes:
+        return ()
+    figure, unpriced = _sum(boxes)
+    whom = "a box that serves" if len(boxes) == 1 else f"{len(boxes):,} boxes that serve"
+    return (Tile(figure, f"of it for {whom} nobody{unpriced}", "fair", "#work-needed"),)
+
+
+def _listed(host: HostView) -> bool:
+    return bool(host.instance_id) and (bool(host.status) or host.price_per_hour is not None)
+
+
+def _sum(hosts: Sequence[HostView]) -> tuple[str, str]:
+    """Return what boxes cost together, and how many of them have a price that nobody knows."""
+    prices = [host.price_per_hour for host in hosts if host.price_per_hour is not None]
+    without = len(hosts) - len(prices)
+    figure = per_hour(sum(prices)) if prices else "$?/h"
+    return figure, f", {without:,} without a price" if without else ""

@@ -6,11 +6,11 @@ without any note the page says why there is none.
 
 from collections.abc import Iterable, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from llmao_core.intended import Deployment
 from llmao_core.probes import Reply, ReplyKind, Target
-from llmao_core.records import Record
+from llmao_core.records import Lifecycle, Record
 from llmao_web.desk import Desk
 from llmao_web.shell.probe_log import KEPT, Probed, Step
 
@@ -54,7 +54,8 @@ def probe_lines(desk: Desk, record: Record) -> tuple[Line, ...]:
         for probed in desk.probed(target)
     ]
     found.sort(key=lambda one: one[0].at, reverse=True)
-    lines = [_line(probed, previous=previous) for probed, previous in found[:KEPT]]
+    loading = record.since if record.lifecycle is Lifecycle.LOADING else None
+    lines = [_line(probed, previous, loading) for probed, previous in found[:KEPT]]
     return tuple({each.id: each for each in lines}.values())
 
 
@@ -76,12 +77,21 @@ def _targets(record: Record) -> Iterable[tuple[Target, bool]]:
         yield Target(record.dialable, deployment.previous.bearer_id), True
 
 
-def _line(probed: Probed, *, previous: bool) -> Line:
-    ended = (*map(_ended, probed.steps), *_open(probed.open_paths))
+def _line(probed: Probed, previous: bool, loading: float | None) -> Line:
+    """Word one note. loading: since when its server loads, None while it does not."""
+    expected = loading is not None and probed.at >= loading
+    ended = tuple(_calm(_ended(each), each) if expected else _ended(each) for each in probed.steps)
+    ended = (*ended, *_open(probed.open_paths))
     took = "" if probed.took_s is None else _took(probed.took_s)
     name = f"{probed.first!r} {previous} {[(each.what, each.how) for each in ended]}"
     lasted_s = probed.at - probed.first
     return Line(element("p", name), probed.at, took, ended, previous, probed.times, lasted_s)
+
+
+def _calm(ended: Ended, step: Step) -> Ended:
+    """Return how a request ended that nothing can answer yet: a server that loads is not dead."""
+    answered = step.reply.kind is ReplyKind.ANSWERED
+    return ended if answered else evolve(ended, tone="plain")
 
 
 def _ended(step: Step) -> Ended:

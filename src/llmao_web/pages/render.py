@@ -23,7 +23,7 @@ from llmao_web.desk import Clock
 from llmao_web.people import ANYBODY, User, csrf_of, may_sign_out, user_of
 
 from . import flash
-from .names import badge_tone, kind_word, tone
+from .names import badge_tone, capital, kind_word, tone
 
 # What a page answers; of an answer to HEAD the application sends no body.
 page = functools.partial(route, http_method=[HttpMethod.GET, HttpMethod.HEAD])
@@ -53,6 +53,7 @@ class Renderer:
         )
         self._templates.filters |= {
             "span": span, "clock_time": clock_time, "number": number, "coded": coded,
+            "capital": capital,
         }  # fmt: skip
         self._templates.globals |= {
             "fleet": fleet,

@@ -7,7 +7,7 @@ missing is left out, and nothing here fails.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from llmao_core.actions import OutcomeKind
+from llmao_core.actions import OutcomeKind, action_words
 from llmao_web.shell.ledger import Entry, EntryKind
 
 GOOD = (OutcomeKind.DONE.value, OutcomeKind.ALREADY.value)
@@ -38,9 +38,20 @@ def _text(entry: Entry, name: str) -> str:
 
 
 def _action(entry: Entry) -> str:
-    what, outcome = _text(entry, "action").replace("_", " "), _text(entry, "outcome")
     told, reason = _text(entry, "said"), _text(entry, "reason")
-    return " ".join(_sentence(part) for part in (f"{what}: {outcome}", told, reason) if part)
+    return " ".join(_sentence(part) for part in (deed(entry), told, reason) if part)
+
+
+def deed(entry: Entry) -> str:
+    """Return what llmao did and how it ended, of an entry of an action."""
+    return f"{action_words(_text(entry, 'action'))}: {_text(entry, 'outcome')}"
+
+
+def grounds_of(entry: Entry) -> tuple[str, ...]:
+    """Return why an action was done, and what was answered, in lines."""
+    rule = _text(entry, "rule")
+    named = f"rule: {rule}" if rule else ""
+    return tuple(each for each in (_text(entry, "reason"), _text(entry, "said"), named) if each)
 
 
 def _sentence(text: str) -> str:
@@ -61,11 +72,11 @@ def _labelled(entry: Entry) -> str:
 
 def _placed(entry: Entry) -> str:
     provider = _text(entry, "provider")
-    return f"first listed by {provider}" if provider else "no longer placed by any listing"
+    return f"found it listed by {provider}" if provider else "found it named by nothing"
 
 
 def _pressed(entry: Entry) -> str:
-    what, reason = _text(entry, "what").replace("_", " "), _text(entry, "reason")
+    what, reason = action_words(_text(entry, "what")).replace("_", " "), _text(entry, "reason")
     return f"asked for: {what}. {reason}".strip()
 
 
@@ -74,6 +85,11 @@ def _reloaded(entry: Entry) -> str:
     told = " ".join(map(str, given)) if isinstance(given, list) else ""
     hosts = f" {len(dropped)} hosts dropped." if isinstance(dropped, list) else ""
     return f"configuration {_text(entry, 'outcome')}.{hosts} {told}".strip()
+
+
+def _signed_in(entry: Entry) -> str:
+    how = _WAYS_IN.get(_text(entry, "mode"), "")
+    return f"{entry.kind.value}: {how}" if how else entry.kind.value
 
 
 def _what(entry: Entry) -> str:
@@ -90,7 +106,9 @@ _WORDS: Mapping[EntryKind, Callable[[Entry], str]] = {
     EntryKind.RELOADED: _reloaded,
     EntryKind.OUTSIDE_EDIT: _what,
     EntryKind.REFUSED: _what,
+    EntryKind.SIGNED_IN: _signed_in,
 }
+_WAYS_IN = {"password": "with a password", "oidc": "at the OpenID provider"}
 
 
 def tone_of(entry: Entry) -> str:

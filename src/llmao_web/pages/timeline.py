@@ -7,12 +7,13 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
+from llmao_core.actions import action_words
 from llmao_core.records import Lifecycle
 from llmao_web.shell.ledger import EntryKind, Numbered
 from llmao_web.shell.store import Transition
 
 from .names import element, tone
-from .said import GOOD, evidence_of
+from .said import GOOD, evidence_of, said
 
 SHOWN = 100
 _LIVES = {life.value: life for life in Lifecycle}
@@ -46,15 +47,16 @@ def _moved(one: Transition) -> Moment:
 def _done(numbered: Numbered) -> Moment:
     entry, detail = numbered.entry, numbered.entry.detail
     if entry.kind is not EntryKind.ACTION:
-        words = entry.kind.value + (f" {entry.host}" if entry.host else "")
+        words, kind = said(entry), entry.kind.value
+        words += f" {entry.host}" if words == kind and entry.host else ""
         return Moment(f"e-{numbered.number}", entry.at, words, "plain", entry.actor)
     outcome = str(detail.get("outcome", ""))
-    rule, reason, said = (str(detail.get(name, "")) for name in ("rule", "reason", "said"))
-    why = " ".join(part for part in (reason, f"LiteLLM: {said}" if said else "") if part)
+    rule, reason, told = (str(detail.get(name, "")) for name in ("rule", "reason", "said"))
+    why = " ".join(part for part in (reason, f"LiteLLM: {told}" if told else "") if part)
     return Moment(
         f"e-{numbered.number}",
         entry.at,
-        f"{str(detail.get('action', 'action')).replace('_', ' ')}: {outcome}",
+        f"{action_words(str(detail.get('action', 'action')))}: {outcome}",
         "good" if outcome in GOOD else "bad",
         entry.actor,
         why,

@@ -12,9 +12,10 @@ from attrs import field, frozen
 
 from llmao_core.keys import Key
 from llmao_core.plan import Action, Hold, Plan
-from llmao_core.records import AttentionItem, ItemKind, View
+from llmao_core.records import AttentionItem, ItemKind, Kind, Record, View
+from llmao_core.verdicts import DOWN
 
-from .names import counted, element, page_of, page_of_box
+from .names import capital, counted, element, page_of, page_of_box
 
 RUN = "/do-run"
 RELEASE = "/do-release"
@@ -53,7 +54,11 @@ class Button:
 
 @frozen
 class Work:
-    """One attention item as it is shown. about: whom it concerns; page: where to read more."""
+    """One attention item as it is shown. about: whom it concerns; page: where to read more.
+
+    since: when the item came. down_since: when the first server of its model went down, None where
+    the item is of no model, or came before.
+    """
 
     id: str
     kind: str
@@ -65,6 +70,7 @@ class Work:
     about: str = ""
     page: str = ""
     buttons: tuple[Button, ...] = ()
+    down_since: float | None = None
 
 
 def work_of(view: View, plan: Plan | None, fleet: str) -> tuple[Work, ...]:
@@ -72,7 +78,23 @@ def work_of(view: View, plan: Plan | None, fleet: str) -> tuple[Work, ...]:
     waiting = held_by_key(plan)
     keys = {record.key for record in view.records}
     hosts = {host.name for host in view.hosts}
-    return tuple(_work(item, waiting, _page(item, keys, hosts, fleet)) for item in view.items)
+    down = _down_since(view)
+    return tuple(_work(item, waiting, _page(item, keys, hosts, fleet), down) for item in view.items)
+
+
+def _down_since(view: View) -> Mapping[str, float]:
+    """Return when the first server of each model that nobody can call went down, by item."""
+    lost = {item.id for item in view.items if item.kind is ItemKind.MODEL_UNAVAILABLE}
+    since: dict[str, float] = {}
+    for record in view.records if lost else ():
+        name = f"{ItemKind.MODEL_UNAVAILABLE.value}:{record.key.model}"
+        if name in lost and record.lifecycle in DOWN and record.since and _meant(record):
+            since[name] = min(since.get(name, record.since), record.since)
+    return since
+
+
+def _meant(record: Record) -> bool:
+    return record.kind not in (Kind.FOREIGN, Kind.ORPHAN)
 
 
 def _page(item: AttentionItem, keys: set[Key], hosts: set[str], fleet: str) -> str:
@@ -112,11 +134,11 @@ def releasable(action: Action) -> bool:
 
 def run_button(action: Action) -> Button:
     """Return the button that lets one held action run; it repeats the evidence's digest."""
-    words = action.kind.value.replace("_", " ")
+    label = capital(action.kind.words)
     if not action.kind.removes:
-        return Button(f"Run {words}", RUN, {"digest": action.digest}, "primary")
+        return Button(label, RUN, {"digest": action.digest}, "primary")
     warning = (action.reason, *REMOVED)
-    return Button(f"Run {words}", RUN, {"digest": action.digest}, "danger", warning=warning)
+    return Button(label, RUN, {"digest": action.digest}, "danger", warning=warning)
 
 
 def release_button(label: str) -> Button:
@@ -124,7 +146,9 @@ def release_button(label: str) -> Button:
     return Button(label, RELEASE, tone="danger", warning=(BRAKE_RELEASED, *REMOVED))
 
 
-def _work(item: AttentionItem, waiting: Mapping[Key, Action], page: str) -> Work:
+def _work(
+    item: AttentionItem, waiting: Mapping[Key, Action], page: str, down: Mapping[str, float]
+) -> Work:
     return Work(
         id=element("i", item.id),
         kind=item.kind.value,
@@ -136,6 +160,7 @@ def _work(item: AttentionItem, waiting: Mapping[Key, Action], page: str) -> Work
         about=str(item.key or item.host),
         page=page,
         buttons=tuple(_buttons(item, waiting)),
+        down_since=at if (at := down.get(item.id, item.since)) < item.since else None,
     )
 
 

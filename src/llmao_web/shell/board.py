@@ -20,7 +20,7 @@ from llmao_core.keys import Key
 from llmao_core.plan import Plan
 from llmao_core.probes import Probes, Target
 from llmao_core.protocol import BoxEvent, WrongKey, fold_all
-from llmao_core.records import View
+from llmao_core.records import SourceView, View
 from llmao_core.snapshots import (
     BoxProtocol,
     Deployments,
@@ -32,6 +32,7 @@ from llmao_core.snapshots import (
     Snapshots,
     UnknownHost,
 )
+from llmao_core.views import source_view
 
 from .clock import Clock
 from .counts import Counts
@@ -270,6 +271,11 @@ class Board:
     def deployments(self) -> Reading[Deployments]:
         """Return the LiteLLM deployments as the board has them."""
         return self._first(SourceKind.DEPLOYMENTS)
+
+    def reported(self, now: float) -> tuple[SourceView, ...]:
+        """Return the sources that people are told of and that no pass looks at."""
+        names = self._of(SourceKind.ACCESS)
+        return tuple(source_view(one, self._readings[one], self._intended, now) for one in names)
 
     def health(self) -> Reading[Health]:
         """Return LiteLLM's checks as the board has them."""

@@ -62,7 +62,7 @@ class Entry:
 
     at: epoch seconds. actor: `llmao`, or who pressed. host: normalised, "" when it is about a
     key or about nothing. detail: JSON, by kind: APPROVED `rows`, LABELLED `label` and `note`,
-    PLACED `provider` ("" forgets), ACTION what `carried_out` writes, others free.
+    PLACED `provider` ("" forgets), SIGNED_IN `mode`, ACTION what `carried_out` writes, others free.
     """
 
     at: float

@@ -135,7 +135,9 @@ class Loop:
             self._failed(error, revision, now)
             return
         before = board.view()
-        board.conclude(Concluded(view, plan, revision), history)
+        reported = board.reported(now)
+        shown = evolve(view, sources=(*view.sources, *reported)) if reported else view
+        board.conclude(Concluded(shown, plan, revision), history)
         self._record(Pass(now, snapshots, policy, remembered, view, plan, history))
         self._prober.aim(view.targets)
         self._readers.follow(plan)

@@ -143,10 +143,28 @@ class Office(Archive):
         """Let one deployment's route come back."""
         labels = self._kept().labels
         key = self._drained_key(litellm_id)
+        out = self._out_with(litellm_id)
         if key is None or key not in labels.drained_keys:
+            if out:
+                raise Refusal(f"{key} is not drained alone: {out}.")
             return "It is not drained."
         await self._keep(self._entry(by, EntryKind.UNDRAINED, key=key))
+        if out:
+            return f"{key} is no longer drained alone, and stays out: {out}."
         return f"{key} is no longer drained: it is added once it proves itself."
+
+    def _out_with(self, litellm_id: str) -> str:
+        """Return how the whole host of a deployment is kept out and what undoes it, "" if not."""
+        try:
+            host = self._record(litellm_id).host
+        except Refusal:
+            return ""
+        labels = self._kept().labels
+        if host in labels.retired_hosts:
+            return f"{host} is retired as a whole; take it back on the page of {host}"
+        if host in labels.drained_hosts:
+            return f"{host} is drained as a whole; press Undrain on the page of {host}"
+        return ""
 
     async def retire(self, host: str, by: str) -> str:
         """Drain a host that is leaving, hide it, and keep what is known of it."""
@@ -184,13 +202,18 @@ class Office(Archive):
         config, key = self._reloader.config, reboot_key(host)
         if Policy.of(config.policy, config.brake).kinds[ActionKind.REBOOT_BOX] == "observe":
             raise Refusal("The policy for reboot_box is observe: it is never run.")
-        if view.rebooting or any(each.key == key for each in self._board.requests()):
+        if view.rebooting or self._is_asked(key):
             return f"{host} is being rebooted already."
         await self._asked(
             self._entry(by, EntryKind.PRESSED, host, what=ActionKind.REBOOT_BOX.value),
             ask_reboot(view, by, self._clock.now()),
         )
-        return f"{host} is being drained; then {view.provider} is asked to reboot it."
+        return f"A reboot of {host} was asked for: its page shows it until it is over."
+
+    def _is_asked(self, key: Key) -> bool:
+        """Tell whether a reboot was asked for that no pass has seen yet."""
+        seen_at = self._view().at
+        return any(each.key == key and each.at >= seen_at for each in self._board.requests())
 
     def reboots(self) -> Mapping[str, str]:
         """Return what the reboots under way wait for, a sentence by host."""
@@ -320,6 +343,10 @@ class Office(Archive):
         self._refusals.append(now)
         await self._keep(self._entry(by or "anybody", EntryKind.REFUSED, what=what))
 
+    async def signed_in(self, by: str, mode: str) -> None:
+        """Note that an admin signed in, in this mode of auth."""
+        await self._keep(self._entry(by, EntryKind.SIGNED_IN, mode=mode))
+
     # ---- keeping
 
     def _entry(
@@ -344,7 +371,7 @@ class Office(Archive):
 
 
 def _said(action: Action) -> str:
-    return f"{action.kind.value} of {action.key}"
+    return f"{action.key}: “{action.kind.words}”"
 
 
 def _listed(view: View | None, host: str) -> HostView | None:
