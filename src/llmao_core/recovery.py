@@ -42,9 +42,9 @@ def to_serve(
         return _at_providers(servers)
     ways = sorted(_way(one, actions.get(one.key), retired) for one in servers)
     soonest = ways[0] if ways else Way(_TO_FIND, "Rent a box and approve it.")
-    if soonest.takes is _TO_WAIT and any(way.takes is _TO_MEND for way in ways):
+    if soonest.takes == _TO_WAIT and any(way.takes == _TO_MEND for way in ways):
         return f"{soonest.words} What is down has an item here: mend it meanwhile."
-    if soonest.takes is _TO_MEND and sum(way.takes is _TO_MEND for way in ways) > 1:
+    if soonest.takes == _TO_MEND and sum(way.takes == _TO_MEND for way in ways) > 1:
         return "Mend a server of it: each has an item here. Or rent one more box and approve it."
     return soonest.words
 
