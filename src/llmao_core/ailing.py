@@ -21,11 +21,10 @@ from .records import (
     Record,
     SignalKind,
 )
-from .recovery import program_of, to_serve
+from .recovery import INSTALL, program_of, to_serve
 from .waiting import counted, item
 
 Models = Mapping[str, ModelView]
-_INSTALL = "`supervisorctl start llmao-install`"
 
 
 def about(kind: ItemKind, record: Record, sentence: str, remedy: str, **more: Any) -> AttentionItem:
@@ -113,18 +112,18 @@ def _to_mend(record: Record) -> str:
         )
     if record.lifecycle is Lifecycle.WRONG_MODEL:
         return (
-            f"On the box {_INSTALL} installs what it should serve; or correct the row of {host} "
+            f"On the box {INSTALL} installs what it should serve; or correct the row of {host} "
             "in `fleet.hosts`."
         )
     if record.lifecycle is Lifecycle.REJECTED:
         return (
-            f"On the box {_INSTALL} gives its servers the present key. If it refuses still, "
+            f"On the box {INSTALL} gives its servers the present key. If it refuses still, "
             "another program has the port: look at `supervisorctl status`."
         )
     if record.lifecycle is Lifecycle.STALLED:
         return (
             f"On the box: `supervisorctl status`. If it does not list {program}, read "
-            f"`supervisorctl tail llmao-install`, else {tail}. Mend that, then {_INSTALL}."
+            f"`supervisorctl tail llmao-install`, else {tail}. Mend that, then {INSTALL}."
         )
     if Badge.HUNG in record.badges:
         return f"On the box read {tail}, then `supervisorctl restart {program}`."
@@ -164,7 +163,7 @@ def not_proven(record: Record, models: Models) -> AttentionItem:
         f"`supervisorctl tail {program_of(record)}`."
     )
     if "paths" in record.proof:
-        remedy = f"On the box {_INSTALL} starts it behind llmao's guard."
+        remedy = f"On the box {INSTALL} starts it behind llmao's guard."
     return about(
         ItemKind.NOT_PROVEN,
         record,
@@ -181,7 +180,7 @@ def previous_bearer(record: Record) -> AttentionItem:
         record,
         f"{record.key} still runs with the key of the previous salt. Callers are served until "
         "that salt goes from config.yaml.",
-        f"On its box: {_INSTALL}.",
+        f"On its box: {INSTALL}.",
     )
 
 

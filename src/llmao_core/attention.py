@@ -16,10 +16,10 @@ from .foreign import foreign_vanished
 from .history import Canary, History
 from .intended import Intended
 from .keys import Key, is_host
-from .money import cost, money_items, no_instance
+from .money import money_items, no_instance
 from .placement import Answering, Found, Places, answering
 from .plan import Action
-from .prices import per_hour
+from .prices import cost, per_hour
 from .records import (
     AttentionItem,
     Availability,

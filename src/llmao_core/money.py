@@ -16,7 +16,7 @@ from .draft import Draft
 from .facts import Gate
 from .history import HostHistory, Idle
 from .placement import UNLISTED_PASSES, Found, Places
-from .prices import dollars, per_hour
+from .prices import cost, dollars, per_hour
 from .records import AttentionItem, HostView, ItemKind, Lifecycle
 from .scene import Scene
 from .snapshots import BoxStatus
@@ -255,11 +255,6 @@ def _hours(seconds: float) -> int:
 
 def _cost(box: Box) -> str:
     return cost(box.found.instance.price_per_hour)
-
-
-def cost(price: float | None) -> str:
-    """Return what a box costs; a price that is unknown is told as such."""
-    return "what no listing says" if price is None else per_hour(price)
 
 
 def _so_far(box: Box, idle_s: float) -> str:

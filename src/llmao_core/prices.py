@@ -21,6 +21,11 @@ def per_hour(price: float) -> str:
     return f"{dollars(price)}/h"
 
 
+def cost(price: float | None) -> str:
+    """Return what a box costs, after that word; a price that is unknown is told as such."""
+    return "what no listing says" if price is None else per_hour(price)
+
+
 def rent(price: float | None, *, running: bool) -> str:
     """Return what a listed box costs now; a price that its listing does not tell is told as such.
 

@@ -15,6 +15,7 @@ from .waiting import VERBS
 
 _UP = (Lifecycle.HEALTHY, Lifecycle.CONFIGURED)
 _TO_ROUTE, _TO_WAIT, _TO_UNDRAIN, _TO_MEND, _TO_FIND = range(5)
+INSTALL = "`supervisorctl start llmao-install`"
 _ANSWERS_WRONGLY = (SignalKind.REFUSED, SignalKind.OTHER_MODEL, SignalKind.GARBLED)
 
 
@@ -176,7 +177,7 @@ def _to_ask(record: Record) -> str:
         said = f" ({record.signal.detail})" if record.signal.detail else ""
         return (
             f"What answers at the address of {record.key} is not it{said}: see on its box "
-            "`supervisorctl status`, then `supervisorctl start llmao-install`."
+            f"`supervisorctl status`, then {INSTALL}."
         )
     return (
         "See in the provider's console that its box runs, and on the box why it does not ask: "

@@ -53,6 +53,13 @@ def tone(word: object) -> str:
     return _TONES.get(word, "plain")
 
 
+def signal_tone(record: Record) -> str:
+    """Return how a server's newest probe looks: one that loads is not dead for not answering."""
+    signal = record.signal.kind
+    expected = record.lifecycle is Lifecycle.LOADING and signal is SignalKind.FAILED
+    return "plain" if expected else tone(signal)
+
+
 def badge_tone(badge: Badge) -> str:
     """Return how loud a badge is."""
     return "plain" if badge in _QUIET else "fair"

@@ -21,6 +21,7 @@ from llmao_web.shell.ledger import Entry, EntryKind, row_detail
 from .boxes import Box, Server
 from .faults import Far, Fault, Window
 from .fleet import BY_ADDRESS, LATER, LATER_ROWS, with_timeout
+from .process import Llmao
 from .world import World
 
 FETCH_AGAIN_S = 10.0
@@ -307,10 +308,9 @@ class Acts:
 
     # ---- llmao and people
 
-    def kill(self, down_s: float) -> None:
-        """Kill llmao and start it later."""
-        llmao = self.world.llmao
-        self.world.tell("", f"{llmao.name} is killed, and started in {down_s:.0f} s")
+    def kill(self, llmao: Llmao, down_s: float) -> None:
+        """Kill an llmao and start it later."""
+        self.world.tell("", f"{llmao.name} is killed, and started in {down_s:.3g} s")
         llmao.kill()
         self.world.after(down_s, llmao.start)
 

@@ -166,7 +166,7 @@ class Director:
     # ---- llmao
 
     def _llmao_is_killed(self) -> None:
-        self.acts.kill(self._time_s())
+        self.acts.kill(self.acts.world.llmao, self._time_s())
 
     def _llmao_is_killed_at_a_step(self) -> None:
         """Kill it at one of its next steps, whichever that is."""

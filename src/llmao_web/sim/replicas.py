@@ -89,8 +89,6 @@ class Replicas:
         return max(llmao.started, self.arbiter.taken_at, undisturbed)
 
     def close(self) -> None:
-        """End all of them, and what they shared."""
-        for llmao in self.each:
-            llmao.kill()
+        """Let what they shared be gone; none of them runs any more."""
         if isinstance(self.disk, File):
             self.disk.close()

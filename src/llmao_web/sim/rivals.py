@@ -115,15 +115,9 @@ class Rivals:
     # ---- killed
 
     def _one_is_killed(self) -> None:
-        self._kill(self._some(), self.chance.choice(_DOWN_S))
+        self.acts.kill(self._some(), self.chance.choice(_DOWN_S))
 
     def _both_start_at_once(self) -> None:
         seconds = self.chance.choice(_DOWN_S)
         for llmao in self.acts.world.replicas.each:
-            self._kill(llmao, seconds)
-
-    def _kill(self, llmao: Llmao, down_s: float) -> None:
-        world = self.acts.world
-        world.tell("", f"{llmao.name} is killed, and started in {down_s:g} s")
-        llmao.kill()
-        world.after(down_s, llmao.start)
+            self.acts.kill(llmao, seconds)
