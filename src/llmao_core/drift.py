@@ -10,6 +10,7 @@ from .config import Json
 from .facts import Drift
 from .intended import Body, Deployment
 from .records import Badge
+from .remembered import Remembered
 from .snapshots import Row
 
 _SECRET_WORDS = (
@@ -33,6 +34,10 @@ EQUAL = Difference()
 
 def compare(row: Row, deployment: Deployment, body: Body) -> Difference:
     """Return how a row differs from a body, its address left aside."""
+    return _COMPARED(row.id, row, deployment, body)
+
+
+def _compare(_id: str, row: Row, deployment: Deployment, body: Body) -> Difference:
     fields, badges = [], []
     if not row.fleet or row.llmao_key != deployment.key.base or row.model_name != body.model_name:
         fields.append("stamp" if row.model_name == body.model_name else "model_name")
@@ -54,6 +59,10 @@ def compare(row: Row, deployment: Deployment, body: Body) -> Difference:
     gone = _must_go(row, body)
     drift = Drift.MUST_GO if gone else Drift.DIFFERS
     return Difference(drift, tuple(gone or fields), tuple(badges))
+
+
+# Between two reads of LiteLLM every pass compares the same objects.
+_COMPARED = Remembered(_compare, most=10_000)
 
 
 def tried(difference: Difference, row: Row, kept_wrong: int) -> Difference:

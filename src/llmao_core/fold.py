@@ -121,6 +121,10 @@ def _fold_targets(
     if entry.deployment is None:
         return {}
     served = entry.deployment.served
+    if (one := _only(known, targets)) is not None:
+        before = known.seen[one]
+        after = _fold_target(before, one, served, assumed=False, reset=known.reset, scene=scene)
+        return known.seen if after is before or after is None else {one: after}
     folded: dict[Target, Seen] = {}
     at_start = not known.seen and known.reset is None
     for target in (targets.main, targets.previous, *targets.rows):
@@ -128,15 +132,24 @@ def _fold_targets(
             continue
         seen = known.seen.get(target)
         assumed = at_start and any(target.base == row.base for row in targets.rows)
-        if (after := _fold_target(seen, target, served, assumed, known.reset, scene)) is not None:
+        after = _fold_target(seen, target, served, assumed=assumed, reset=known.reset, scene=scene)
+        if after is not None:
             folded[target] = after
     return known.seen if folded == known.seen else folded
+
+
+def _only(known: KeyHistory, targets: Watch) -> Target | None:
+    """Return the target if there is one alone and it is known, as of nearly every key."""
+    main = targets.main
+    alone = targets.previous is None and (not targets.rows or targets.rows == (main,))
+    return main if alone and len(known.seen) == 1 and main in known.seen else None
 
 
 def _fold_target(
     seen: Seen | None,
     target: Target,
     served: str,
+    *,
     assumed: bool,
     reset: float | None,
     scene: Scene,

@@ -17,8 +17,11 @@ from .keys import Key, canonical_url, is_dialable, normalise_base
 from .placement import Found, Place, Places
 from .probes import Probes, Target
 from .records import Kind
+from .remembered import Remembered
 from .scene import Scene
 from .snapshots import BoxProtocol, BoxStatus, Row
+
+_By = dict[tuple[str, str], list[Row]]
 
 _NO_BODY = Body("", {}, {}, None, "", frozenset())
 _NO_PLACE = Place()
@@ -63,17 +66,27 @@ class Joint:
     explore: tuple[Exploration, ...] = ()
 
 
+def _index(fleet: str, rows: tuple[Row, ...]) -> tuple[dict[str, Row], _By]:
+    """Return rows by id, and the stamped ones of a fleet by their stamps."""
+    by_id = {row.id: row for row in rows}
+    by_stamp: _By = defaultdict(list)
+    for row in by_id.values():
+        if row.in_db and row.fleet == fleet and row.llmao_key:
+            by_stamp[row.llmao_key, row.model_name].append(row)
+    return by_id, by_stamp
+
+
+# Between two reads, of LiteLLM and the listings, every pass joins the same.
+_INDEXED = Remembered(_index, most=10)
+
+
 class _Rows:
     """The rows of one read, each given away once."""
 
-    def __init__(self, rows: Iterable[Row], fleet: str) -> None:
-        self.all = {row.id: row for row in rows}
-        self.by_stamp: dict[tuple[str, str], list[Row]] = defaultdict(list)
-        self.loose: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    def __init__(self, rows: tuple[Row, ...], fleet: str) -> None:
+        self.all, self.by_stamp = _INDEXED(fleet, rows)
+        self.loose: _By = defaultdict(list)
         self.given: set[str] = set()
-        for row in self.all.values():
-            if row.in_db and row.fleet == fleet and row.llmao_key:
-                self.by_stamp[row.llmao_key, row.model_name].append(row)
 
     def stamped(self, deployment: Deployment) -> list[Row]:
         """Take the rows of a key by derived id and by stamp, the derived id first."""
@@ -118,13 +131,14 @@ def join(scene: Scene, places: Places, hosts: Mapping[str, HostHistory], history
     intended, protocol = scene.intended, scene.protocol
     fleet = intended.config.fleet.name
     table = _Rows(scene.rows, fleet)
-    chosen = [_current_name(one, protocol, table) for one in intended.deployments]
+    chosen = intended.deployments
+    if any(one.former for one in chosen):
+        chosen = tuple(_current_name(one, protocol, table) for one in chosen)
     explore = tuple(_explore(intended, places, protocol, history))
     discovered = _discovered(intended, explore, scene.probes, history)
-    entries = [
-        _entry(one, Kind.COMMERCIAL if one.provider else Kind.INTENDED, places, table)
-        for one in chosen
-    ]
+    known, given = _ENTERED(fleet, chosen, places, scene.rows)
+    table.given |= given
+    entries = [*known]
     entries += [_entry(one, Kind.DISCOVERED, places, table, found) for one, found in discovered]
     table.index_loose(fleet)
     if table.loose:
@@ -133,6 +147,21 @@ def join(scene: Scene, places: Places, hosts: Mapping[str, HostHistory], history
         seen = {entry.key for entry in entries}
         entries += [_leftover(row, intended, places, seen) for row in rest]
     return Joint(tuple(entries), explore)
+
+
+def _enter(
+    fleet: str, chosen: tuple[Deployment, ...], places: Places, rows: tuple[Row, ...]
+) -> tuple[list[Joined], set[str]]:
+    """Return the entries of what is intended, and the rows that they take."""
+    table = _Rows(rows, fleet)
+    entries = [
+        _entry(one, Kind.COMMERCIAL if one.provider else Kind.INTENDED, places, table)
+        for one in chosen
+    ]
+    return entries, table.given
+
+
+_ENTERED = Remembered(_enter, most=10)
 
 
 def _current_name(deployment: Deployment, protocol: BoxProtocol, table: _Rows) -> Deployment:

@@ -11,6 +11,7 @@ from attrs import evolve, field, frozen
 
 from .history import HostHistory
 from .intended import Intended
+from .remembered import Remembered
 from .snapshots import BoxStatus, Instance, Listing, Snapshot
 
 UNLISTED_PASSES = 3
@@ -99,27 +100,66 @@ def find(
     """Return the place of every host; listings are fresh ones, by provider."""
     if not listings:
         return Places()
-    every = [
+    providers = tuple(sorted(listings))
+    told = _TOLD(providers, intended, *(listings[name].body.instances for name in providers))
+    if told.places is not None:
+        return told.places
+    placed = dict(told.placed)
+    for name, rest in told.several.items():
+        wanted = frozenset(row.port for row in intended.hosts[told.names[name]].rows)
+        placed[name] = _of_several(rest, wanted, known.get(name))
+    return _places(intended, told, placed)
+
+
+@frozen
+class _Told:
+    """What listings tell of the hosts without history.
+
+    names: every name of a host → its newest. several: of the hosts named by address, the
+    instances there that no name has claimed, where that is more than one. places: all of it,
+    None where history has to choose.
+    """
+
+    every: tuple[Found, ...]
+    addresses: frozenset[str]
+    names: Mapping[str, str]
+    placed: Mapping[str, Place]
+    several: Mapping[str, list[Found]]
+    places: Places | None = None
+
+
+def _tell(providers: tuple[str, ...], intended: Intended, *listed: tuple[Instance, ...]) -> _Told:
+    every = tuple(
         Found(provider, instance)
-        for provider, snapshot in sorted(listings.items())
-        for instance in _ordered(snapshot.body.instances)
+        for provider, instances in zip(providers, listed, strict=True)
+        for instance in _ordered(instances)
         if instance.status is not BoxStatus.GONE
-    ]
+    )
     by_name, by_address = _index(every)
     names = {name: host.name for host in intended.hosts.values() for name in (host.name, *host.was)}
     named, taken = _by_name(names, by_name)
-    placed: dict[str, Place] = {}
+    placed, several = {}, {}
     for name in names:
         if name in named:
             placed[name] = named[name]
         elif name in by_address:
             rest = [found for found in by_address[name] if _id(found) not in taken]
-            wanted = frozenset(row.port for row in intended.hosts[names[name]].rows)
-            placed[name] = _by_address(rest, by_address[name], wanted, known.get(name), taken)
+            if len(rest) > 1:
+                several[name] = rest
+            placed[name] = _by_address(rest, by_address[name], taken)
+    told = _Told(every, frozenset(by_address), names, placed, several)
+    return told if several else evolve(told, places=_places(intended, told, placed))
+
+
+# Between two reads of the listings and of the configuration every pass asks the same.
+_TOLD = Remembered(_tell, most=10)
+
+
+def _places(intended: Intended, told: _Told, placed: dict[str, Place]) -> Places:
     for host in (one for one in intended.hosts.values() if one.was):
         now = placed.get(host.name, _NOWHERE)
         placed |= {old: now for old in host.was if now.found}
-    listed = Counter(_id(found) for found in every)
+    listed = Counter(_id(found) for found in told.every)
     claimed = set()
     for place in placed.values():
         if place.found:
@@ -129,9 +169,9 @@ def find(
         hosts=placed,
         # one id twice is nonsense, and nonsense is not explored
         spare=tuple(
-            found for found in every if _id(found) not in claimed and listed[_id(found)] < 2
+            found for found in told.every if _id(found) not in claimed and listed[_id(found)] < 2
         ),
-        addresses=frozenset(by_address),
+        addresses=told.addresses,
     )
 
 
@@ -179,18 +219,22 @@ def _by_name(
 
 
 def _by_address(
-    rest: list[Found],
-    listed: list[Found],
-    wanted: frozenset[int],
-    known: HostHistory | None,
-    taken: Mapping[tuple[str, str], str],
+    rest: list[Found], listed: list[Found], taken: Mapping[tuple[str, str], str]
 ) -> Place:
-    """Place a host named by address among the instances there that no name has claimed."""
+    """Place a host named by address, as if history knew nothing of it.
+
+    rest: of the instances listed there, those that no name has claimed.
+    """
     if not rest:
         owner = taken[_id(listed[0])]
         return Place(colliding=tuple(listed), taken_by=owner, named=True)
     if len(rest) == 1:
         return Place(found=rest[0], named=True)
+    return Place(colliding=tuple(rest), named=True)
+
+
+def _of_several(rest: list[Found], wanted: frozenset[int], known: HostHistory | None) -> Place:
+    """Place a host named by an address that several instances have: by its ports, then history."""
     up = [found for found in rest if found.instance.status not in _NO_ROUTE]
     fitting = [found for found in up if wanted and wanted <= set(found.instance.endpoints)]
     if len(fitting) == 1:
