@@ -5,7 +5,7 @@ changed since the record before. What was decided stands beside what it was deci
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 from llmao_core.history import History
 from llmao_core.keys import Key
 from llmao_core.plan import Plan, Policy
-from llmao_core.records import Record, View
+from llmao_core.records import Lifecycle, Record, View
 from llmao_core.snapshots import Snapshots
 
 from .journal_codec import Codec, Decision, JournalError, dumps
@@ -78,7 +78,7 @@ class _State:
     after: History | None = None
     plan: Plan | None = None
     records: tuple[Record, ...] = ()
-    lives: dict[Key, Life] = field(factory=dict)
+    lives: Mapping[Key, Life] = field(factory=dict)
 
 
 class Recorder:
@@ -101,7 +101,9 @@ class Recorder:
         if keyframe or news or state is None or state.after is not one.before:
             state, keyframe = _State(), True
         codec, parts = self._codec, apart(one.snapshots)
-        lives = state.lives if one.view.records is state.records else _lives(one.view, state.lives)
+        now = state.lives
+        if one.view.records is not state.records:
+            now = lives(now, [(each.key, each.lifecycle, each.rule) for each in one.view.records])
         told: dict[str, Any] = difference(state.parts, parts, codec)
         if one.policy != state.policy:
             told["policy"] = codec.out(one.policy, Policy)
@@ -109,24 +111,29 @@ class Recorder:
             told["history"] = codec.out(one.before, History)
         if one.plan != state.plan:
             told["decided"] = codec.out(decided(one.plan, codec), Decided)
-        if lives is not state.lives:
-            told["lives"] = _LIVES.change(state.lives, lives, codec)
-        self._state = _State(parts, one.policy, one.after, one.plan, one.view.records, lives)
+        if now is not state.lives:
+            told["lives"] = _LIVES.change(state.lives, now, codec)
+        self._state = _State(parts, one.policy, one.after, one.plan, one.view.records, now)
         return self._mask.scrubbed(_text(told)).encode(), keyframe
 
 
-def _lives(view: View, before: dict[Key, Life]) -> dict[Key, Life]:
-    """Return what the records came to; the same object when that is what it was."""
+def lives(
+    before: Mapping[Key, Life], told: Sequence[tuple[Key, Lifecycle, str]]
+) -> Mapping[Key, Life]:
+    """Return what each key came to; the same object when that is what it was.
+
+    told: of each key its lifecycle and the rule that told it.
+    """
     fresh = {
-        one.key: Life(one.lifecycle.value, one.rule)
-        for one in view.records
-        if (known := before.get(one.key)) is None
-        or known.rule != one.rule
-        or known.lifecycle != one.lifecycle.value
+        key: Life(lifecycle.value, rule)
+        for key, lifecycle, rule in told
+        if (known := before.get(key)) is None
+        or known.rule != rule
+        or known.lifecycle != lifecycle.value
     }
-    if not fresh and len(before) == len(view.records):
+    if not fresh and len(before) == len(told):
         return before
-    return {one.key: fresh.get(one.key) or before[one.key] for one in view.records}
+    return {key: fresh.get(key) or before[key] for key, _, _ in told}
 
 
 def _text(told: Mapping[str, Any]) -> str:

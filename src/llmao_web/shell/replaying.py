@@ -24,7 +24,7 @@ from llmao_core.snapshots import Snapshots
 from .journal_codec import Codec, Decision, JournalError
 from .journal_file import Damage, keyframes
 from .journal_reader import file_passes, journal_files, passes
-from .journal_record import Decided, Life, Recorded, decided
+from .journal_record import Decided, Life, Recorded, decided, lives
 from .loop import Reconcile, uncollected
 
 T = TypeVar("T")
@@ -184,14 +184,15 @@ def _differences(recorded: Recorded, decided: Decided, judged: Judged) -> Iterat
     now = {each.key: each for each in decided.decisions}
     for key in _otherwise(was, now):
         yield Difference(recorded.at, key, was.get(key), now.get(key))
-    lives = {one.entry.key: Life(one.life.value, one.life_rule.name) for one in judged.drafts}
-    for key in _otherwise(recorded.lives, lives):
-        yield Difference(recorded.at, key, recorded.lives.get(key), lives.get(key))
+    told = [(one.entry.key, one.life, one.life_rule.name) for one in judged.drafts]
+    came_to = lives(recorded.lives, told)
+    for key in _otherwise(recorded.lives, came_to):
+        yield Difference(recorded.at, key, recorded.lives.get(key), came_to.get(key))
 
 
 def _otherwise(was: Mapping[Key, object], now: Mapping[Key, object]) -> list[Key]:
     """Return the keys of which two passes tell different things, in order."""
     # Nearly always there is none, and that is told at the speed of C.
-    if was == now:
+    if was is now or was == now:
         return []
     return sorted(key for key in was.keys() | now.keys() if was.get(key) != now.get(key))
