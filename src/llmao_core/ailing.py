@@ -67,7 +67,9 @@ def unavailable(
 def standing(record: Record) -> str:
     """Return how a server stands, one line of evidence."""
     routed = "in LiteLLM" if record.row is not None else "not in LiteLLM"
-    return f"{record.key}: {record.lifecycle.value}{', drained' * record.drained}, {routed}"
+    reached = ", reached by LiteLLM only" * record.reached
+    drained = ", drained" * record.drained
+    return f"{record.key}: {record.lifecycle.value}{reached}{drained}, {routed}"
 
 
 # ---- servers
@@ -92,7 +94,7 @@ def hurt(record: Record, models: Models) -> str:
         return "No model of models.yaml needs it."
     if model.availability is Availability.UNKNOWN:
         return f"Whether something else serves {name} is not known at the moment."
-    others = model.healthy + len(model.orphans)
+    others = model.healthy + model.reached + len(model.orphans)
     if not others:
         return f"Nothing else serves {name}: its callers get errors."
     served = f"{counted(others, 'other server')} of {name} {'serves' if others == 1 else 'serve'}"
@@ -190,11 +192,51 @@ def discovered(record: Record) -> AttentionItem:
     return about(
         ItemKind.DISCOVERED,
         record,
-        f"{record.key} serves {model} on a box that fleet.hosts does not name. Callers get it once "
-        "it has proven itself.",
-        f"To keep it, add {record.host} with `[{model}, {port}]` to `fleet.hosts` and reload; else "
-        "end its rental.",
+        f"{record.key} serves {model} on a box that fleet.hosts does not name. {_gets(record)}",
+        f"To keep it, press Approve, or add {record.host} with `[{model}, {port}]` to "
+        "`fleet.hosts` and reload; else end its rental.",
+        button="approve",
     )
+
+
+def _gets(record: Record) -> str:
+    """Return whether callers get a server that works."""
+    if record.drained:
+        return "It is drained, so callers do not get it."
+    if record.row is not None and record.row.live and not record.row.blocked:
+        return "Callers get it."
+    return "Callers get it once it has proven itself."
+
+
+# ---- servers that are too few
+
+AWAITED_S = 3600.0
+
+
+def to_relieve(full: Key, records: Iterable[Record], now: float) -> str:
+    """Return what to do about a server at which requests wait: nothing while help is on its way."""
+    helpers = [
+        one
+        for one in records
+        if one.key.model == full.model and one.kind is Kind.INTENDED and not one.drained
+    ]
+    if any(one.key == full and one.restarting for one in helpers):
+        return "Wait: its box is to be rebooted, and gets no new requests before it is back."
+    for one in helpers:
+        if one.key != full and (coming := _coming(one, now)):
+            return f"Wait: {one.key} {coming}, and takes its share once it serves."
+    return f"Rent one more box, and approve it with {full.model}."
+
+
+def _coming(record: Record, now: float) -> str:
+    """Return in words how a server is on its way, "" for one that is not."""
+    if record.restarting:
+        return "is being rebooted"
+    if record.lifecycle is Lifecycle.LOADING:
+        return "loads"
+    awaited = record.lifecycle is Lifecycle.AWAITING and now - record.since < AWAITED_S
+    # One that no listing places may never come.
+    return "is to ask for its configuration" if awaited and record.dialable else ""
 
 
 # ---- orphans
@@ -235,7 +277,7 @@ def _left(record: Record, models: Models) -> str:
     """Return what callers would have without an orphan."""
     name = record.row.model_name if record.row else record.key.model
     model = models.get(name)
-    others = model.healthy + len(model.orphans) - 1 if model else 0
+    others = model.healthy + model.reached + len(model.orphans) - 1 if model else 0
     if others > 0:
         return f"Without it callers of {name} have {counted(others, 'server')}."
     return f"Nothing else serves {name}: without it its callers get errors."

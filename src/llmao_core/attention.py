@@ -6,17 +6,16 @@ many it would otherwise take. An item's id is the same for as long as the troubl
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attrs import evolve
-
 from . import ailing
+from .ages import dated
 from .draft import Draft
+from .emptied import emptied
 from .errors import Trouble
 from .facts import Gate, Want
 from .foreign import foreign_vanished
 from .history import Canary, History
-from .intended import Intended
 from .keys import Key, is_host
-from .money import money_items, no_instance
+from .money import as_listed, money_items, no_instance
 from .placement import Answering, Found, Places, answering
 from .plan import Action
 from .prices import cost, per_hour
@@ -46,7 +45,10 @@ def attention(
     models: Sequence[ModelView],
     history: History,
 ) -> tuple[AttentionItem, ...]:
-    """Return every item of this pass, what hurts callers first; `since` from history."""
+    """Return every item of this pass, what hurts callers first; `since` from history.
+
+    places: by the last good listings, stale or not.
+    """
     found = [
         *source_items(snapshots),
         *held(drafts, scene),
@@ -54,27 +56,17 @@ def attention(
             models, records, _planned(drafts, models), scene.intended.labels.retired_hosts
         ),
         *_records(records, {one.name: one for one in models}),
-        *_saturated(records, drafts),
+        *_saturated(records, drafts, scene),
         *failing_writes(scene),
         *needing_people(drafts),
-        *_vanished(scene, history),
+        *emptied(history, drafts, scene),
         *foreign_vanished(history.foreign, scene),
         *_boxes(scene, places),
-        *_hosts(scene.intended, places, history, records),
-        *no_instance(places, history.hosts, scene),
+        *_hosts(places, history, records, scene),
+        *no_instance(places, history.hosts, history.items, scene),
         *money_items(places, history.idle, drafts, scene),
     ]
     return dated(found, history.items, scene.now)
-
-
-def dated(
-    found: Iterable[AttentionItem], since: Mapping[str, float], now: float
-) -> tuple[AttentionItem, ...]:
-    """Return items sorted by what hurts most, each with the time it was first seen."""
-    order = {kind: place for place, kind in enumerate(ItemKind)}
-    unique = {one.id: one for one in found}
-    ranked = sorted(unique.values(), key=lambda one: (order[one.kind], one.id))
-    return tuple(evolve(one, since=since.get(one.id, now)) for one in ranked)
 
 
 def _planned(drafts: Iterable[Draft], models: Iterable[ModelView]) -> Mapping[Key, Action]:
@@ -176,7 +168,8 @@ _REMEDIES = {
 def _records(records: Iterable[Record], models: ailing.Models) -> Iterator[AttentionItem]:
     for record in records:
         wanted = record.kind in (Kind.INTENDED, Kind.DISCOVERED)
-        if wanted and record.lifecycle in DOWN and not record.drained:
+        excused = record.drained or record.reached
+        if wanted and record.lifecycle in DOWN and not excused:
             yield ailing.down(record, models)
         elif record.kind is Kind.DISCOVERED:
             yield ailing.discovered(record)
@@ -188,7 +181,9 @@ def _records(records: Iterable[Record], models: ailing.Models) -> Iterator[Atten
             yield ailing.previous_bearer(record)
 
 
-def _saturated(records: Sequence[Record], drafts: Sequence[Draft]) -> Iterator[AttentionItem]:
+def _saturated(
+    records: Sequence[Record], drafts: Sequence[Draft], scene: Scene
+) -> Iterator[AttentionItem]:
     full = {one.key for one in records if one.badges and Badge.SATURATED in one.badges}
     for draft in drafts if full else ():
         seen = draft.aim.seen if draft.aim else None
@@ -203,30 +198,7 @@ def _saturated(records: Sequence[Record], drafts: Sequence[Draft]) -> Iterator[A
             key=key,
             host=draft.entry.deployment.host if draft.entry.deployment else "",
             evidence=(f"running: {seen.counters.running:.0f}, waiting: {waiting:.0f}",),
-            remedy=f"Rent one more box, and approve it with {key.model}.",
-        )
-
-
-def rows_left(history: History, scene: Scene) -> frozenset[str]:
-    """Return the ids of our rows as last seen, without those we removed ourselves."""
-    removed = {one for one, write in scene.writes.items() if write.kind.removes}
-    return history.our_rows - removed if removed else history.our_rows
-
-
-def _vanished(scene: Scene, history: History) -> Iterator[AttentionItem]:
-    """Yield an item when all rows of ours are gone at once: an upgrade, an emptied table."""
-    if scene.deployments is None or len(history.our_rows) < 2:
-        return
-    rows, fleet = scene.deployments.body.rows, scene.fleet.name
-    if any(row.in_db and row.fleet == fleet for row in rows):
-        return
-    if len(ours := rows_left(history, scene)) >= 2:
-        yield item(
-            ItemKind.ROWS_VANISHED,
-            f"All {len(ours)} deployments of llmao's vanished from LiteLLM at once. Callers get "
-            "errors until each is put back, which llmao does by itself.",
-            remedy="Find out whether LiteLLM's database was emptied or upgraded; what others kept "
-            "in it is gone, too.",
+            remedy=ailing.to_relieve(key, records, scene.now),
         )
 
 
@@ -311,8 +283,9 @@ def _other_names(name: str, boxes: Sequence[Answering]) -> str:
 
 
 def _hosts(
-    intended: Intended, places: Places, history: History, records: Iterable[Record]
+    places: Places, history: History, records: Iterable[Record], scene: Scene
 ) -> Iterator[AttentionItem]:
+    intended = scene.intended
     for name in intended.hosts:
         known = history.hosts.get(name)
         place = places.of(name)
@@ -327,7 +300,11 @@ def _hosts(
                 remedy=_to_remove(name, servers, approved=name in intended.approved),
             )
         if place.ambiguous:
-            yield _ambiguous(name, place.colliding, place.taken_by)
+            made = _ambiguous(name, place.colliding, place.taken_by)
+            providers = sorted({one.provider for one in place.colliding})
+            # It may go on, and does not begin, while a listing cannot be read.
+            if made.id in history.items or not set(providers) & set(scene.unread):
+                yield as_listed(made, providers, scene)
 
 
 def _left_of(servers: Iterable[Record]) -> str:

@@ -11,7 +11,6 @@ from .classify import Aim
 from .draft import Draft
 from .facts import Base, Gate, Route, Want
 from .history import Canary, Seen
-from .join import Joined
 from .keys import normalise_base
 from .records import Badge, Kind, Lifecycle, LitellmSignal, Record, SignalKind
 from .scene import Scene
@@ -20,6 +19,8 @@ from .signal import saturated_s, suspect_hung
 _SHOULD_BE_ROUTED = (Lifecycle.HEALTHY, Lifecycle.CONFIGURED)
 _NOT_BOXES = (Kind.COMMERCIAL, Kind.FOREIGN)
 _WANTED = (Want.INTENDED, Want.COMMERCIAL, Want.DISCOVERED)
+# Nothing is known of its route, or somebody wants it out: to wait for the next pass is no help.
+_KEPT_OUT = (Gate.BLIND, Gate.PENDING, Gate.LEAVING, Gate.REBOOTING, Gate.RESTARTING)
 
 
 def badges(draft: Draft, litellm: LitellmSignal, behind: bool, scene: Scene) -> tuple[Badge, ...]:
@@ -33,7 +34,7 @@ def badges(draft: Draft, litellm: LitellmSignal, behind: bool, scene: Scene) -> 
     if draft.aim is not None:
         _of_box(draft, draft.aim, found)
         if draft.aim.seen is not None and not draft.aim.stale:
-            _of_skew(draft.entry, draft.aim.seen, litellm, found)
+            _of_skew(draft, draft.aim.seen, litellm, found)
             _of_server(draft.aim.seen, draft.aim, scene, found)
     if draft.life is Lifecycle.WRONG_MODEL:
         found.add(Badge.WRONG_MODEL)
@@ -49,7 +50,7 @@ def _of_rows(draft: Draft, found: set[Badge]) -> None:
     facts, entry = draft.facts, draft.entry
     if facts.route is Route.NONE:
         unrouted = facts.want in _WANTED and draft.life in _SHOULD_BE_ROUTED
-        if unrouted and facts.gate not in (Gate.BLIND, Gate.PENDING, Gate.LEAVING):
+        if unrouted and facts.gate not in _KEPT_OUT:
             found.add(Badge.INTENDED_NOT_IN_LITELLM)
         return
     if entry.kind is Kind.ORPHAN:
@@ -71,17 +72,20 @@ def _of_box(draft: Draft, aim: Aim, found: set[Badge]) -> None:
         found.add(Badge.BEARER_PENDING)
 
 
-def _of_skew(entry: Joined, seen: Seen, litellm: LitellmSignal, found: set[Badge]) -> None:
+def _of_skew(draft: Draft, seen: Seen, litellm: LitellmSignal, found: set[Badge]) -> None:
+    entry, opinion = draft.entry, draft.opinion
     if not entry.rows or litellm is LitellmSignal.UNKNOWN:
         return
     up = litellm is LitellmSignal.UP
     if seen.kind in (SignalKind.OK, SignalKind.BUSY) and not up:
         found.add(Badge.VLLM_UP_LITELLM_DOWN)
-    if seen.kind is SignalKind.FAILED and up:
+    # What LiteLLM saw before llmao's probes failed says nothing of now.
+    newer = opinion is not None and opinion.checked_at > (seen.first_fail or 0.0)
+    if seen.kind is SignalKind.FAILED and up and newer:
         found.add(Badge.VLLM_DOWN_LITELLM_UP)
     # An orphan has no box of ours that could fetch a newer bearer.
     refused = seen.kind is SignalKind.REFUSED and not seen.open
-    if refused and up and entry.kind is not Kind.ORPHAN:
+    if refused and up and entry.kind not in (Kind.ORPHAN, Kind.UNKNOWN):
         found.add(Badge.BEARER_PENDING)
 
 

@@ -187,6 +187,7 @@ _WANTS = {
     Kind.DISCOVERED: Want.DISCOVERED,
     Kind.COMMERCIAL: Want.COMMERCIAL,
     Kind.FOREIGN: Want.FOREIGN,
+    Kind.UNKNOWN: Want.UNKNOWN,
 }
 
 

@@ -16,7 +16,7 @@ from .fold import Watch
 from .history import HostHistory, KeyHistory, RowHistory, Seen
 from .intended import Body, Deployment
 from .join import Joined
-from .plan import Action
+from .plan import Action, Hold
 from .records import Lifecycle
 from .rules import ActionRule, LifeRule
 from .snapshots import Opinion, Row
@@ -53,6 +53,15 @@ class Draft:
     @property
     def at_row(self) -> AtRow:
         return self.facts.at_row
+
+    @property
+    def reached(self) -> bool:
+        """Tell whether LiteLLM has reached it since llmao could not: callers are served."""
+        action = self.action
+        if action is None or action.hold is not Hold.LITELLM_REACHES or action.released_by:
+            return False
+        # A server that answers and refuses is reached by both.
+        return self.at_row is AtRow.FAILED
 
 
 def draft_action(draft: Draft) -> Action:

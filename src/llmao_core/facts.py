@@ -95,6 +95,7 @@ class Want(Fact):
     ORPHAN = "orphan"
     DISPLACED = "orphan, its port intended for another model"
     BOXLESS = "orphan that is no box"
+    UNKNOWN = "not intended, and a listing that may name its box is unread"
     FOREIGN = "foreign"
 
 

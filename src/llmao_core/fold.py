@@ -82,7 +82,7 @@ def fold_key(
     if scene.writes or removals:
         removals, excused = _removals(known, entry, scene)
     row_seen = known.row_seen or bool(entry.rows)
-    discovered = entry.kind is Kind.DISCOVERED
+    discovered = _discovered(known, entry)
     # Between two sweeps nearly every key has nothing new, and a history is dear to make.
     if (
         seen is known.seen
@@ -92,7 +92,7 @@ def fold_key(
         and (instance or known.instance_id) == known.instance_id
         and (removals, row_seen) == (known.removals, known.row_seen)
         and (broken, excused) == (known.broken, known.excused)
-        and discovered is known.discovered
+        and discovered == known.discovered
     ):
         return known, targets
     folded = KeyHistory(
@@ -112,6 +112,14 @@ def fold_key(
         discovered,
     )
     return folded, targets
+
+
+def _discovered(known: KeyHistory, entry: Joined) -> str:
+    """Return whose listing it was discovered in; a listing that omits it does not undo that."""
+    if entry.kind is Kind.INTENDED:
+        return ""
+    found = entry.place.found if entry.kind is Kind.DISCOVERED else None
+    return found.provider if found else known.discovered
 
 
 def _fold_targets(

@@ -84,7 +84,8 @@ class KeyHistory:
     begun before it were of the earlier one. broken: when a server announced as restarting was first
     seen down or fetched. outside: while its row's address fails, when something else first answered
     llmao since. removals: within the hour, but for those people or the box asked for; excused: the
-    newest of those. discovered: nobody intends it, and it proved once that it is ours.
+    newest of those. discovered: the provider whose listing named it when it proved to be ours
+    though nobody intends it, "" if it never did.
     """
 
     lifecycle: Lifecycle | None = None
@@ -101,7 +102,7 @@ class KeyHistory:
     broken: float | None = None
     outside: float | None = None
     excused: float | None = None
-    discovered: bool = False
+    discovered: str = ""
 
 
 @frozen
@@ -149,7 +150,8 @@ class RowHistory:
 class Reboot:
     """A reboot that an admin asked for, of one instance. asked, until: when, and when it lapses.
 
-    sent: when the provider was told, None before. refused: it will not.
+    sent: when the provider was told, None before. refused: it will not. back: it went down and
+    all of it served again.
     """
 
     provider: str
@@ -159,6 +161,7 @@ class Reboot:
     until: float
     sent: float | None = None
     refused: bool = False
+    back: bool = False
 
 
 @frozen
@@ -191,6 +194,18 @@ class Foreign:
 
 
 @frozen
+class Emptied:
+    """All rows of ours vanished from LiteLLM at once. at: of the first read without them.
+
+    rows: how many there were. bare: none has been seen back since.
+    """
+
+    at: float
+    rows: int
+    bare: bool = True
+
+
+@frozen
 class History:
     """Everything. items: when each attention item was first seen. removed: LiteLLM ids whose
     removal the brake counts, and when it was planned. listings_read: providers read since start.
@@ -211,3 +226,4 @@ class History:
     foreign: Foreign = Foreign()
     reboots: Mapping[str, Reboot] = field(factory=dict)
     behind: Mapping[str, Behind] = field(factory=dict)
+    emptied: Emptied | None = None

@@ -15,18 +15,18 @@ class ItemKind(enum.Enum):
     LITELLM_UNAUTHORIZED = "litellm_unauthorized"
     LITELLM_NO_DATABASE = "litellm_no_database"
     SOURCE_TROUBLE = "source_trouble"
-    CANNOT_REACH = "cannot_reach"
     WITNESS_MISSING = "witness_missing"
     BRAKE_ON = "brake_on"
+    ROWS_VANISHED = "rows_vanished"
     MODEL_UNAVAILABLE = "model_unavailable"
     DOWN = "down"
+    CANNOT_REACH = "cannot_reach"
     SATURATED = "saturated"
     NOT_PROVEN = "not_proven"
     WRITE_FAILED = "write_failed"
     NOT_KEPT = "not_kept"
     NOT_LIVE = "not_live"
     NEEDS_HUMAN = "needs_human"
-    ROWS_VANISHED = "rows_vanished"
     FOREIGN_VANISHED = "foreign_vanished"
     UNKNOWN_HOST = "unknown_host"
     WRONG_KEY = "wrong_key"
@@ -72,10 +72,6 @@ ITEMS: Mapping[ItemKind, tuple[str, str]] = {
         "A provider, a receiver of notifications, the store or the journal fails.",
         "Read its error under Sources on the models page; mend that, or wait if it is theirs.",
     ),
-    ItemKind.CANNOT_REACH: (
-        "llmao cannot reach servers that LiteLLM reaches. Callers are served; routes stay.",
-        "Look at the network between llmao and the boxes. Release only what you know is dead.",
-    ),
     ItemKind.WITNESS_MISSING: (
         "Servers seem dead, and nothing can confirm it. Their routes stay.",
         "See in the providers' consoles whether they run; press the button if they do not.",
@@ -91,6 +87,10 @@ ITEMS: Mapping[ItemKind, tuple[str, str]] = {
     ItemKind.DOWN: (
         "A server that should serve does not.",
         "See at the provider that its box runs, and on it `supervisorctl tail vllm-NAME`.",
+    ),
+    ItemKind.CANNOT_REACH: (
+        "llmao cannot reach servers that LiteLLM reaches. Callers are served; routes stay.",
+        "Look at the network between llmao and the boxes, a firewall first.",
     ),
     ItemKind.SATURATED: (
         "Requests have waited for minutes at a server that works.",
@@ -157,8 +157,8 @@ ITEMS: Mapping[ItemKind, tuple[str, str]] = {
         "Add it to `fleet.hosts`, or end its rental at the provider.",
     ),
     ItemKind.DISCOVERED: (
-        "An instance that no host names serves a model of ours, and callers get it.",
-        "Add it to `fleet.hosts` to keep it, or end its rental.",
+        "An instance that no host names serves a model of ours.",
+        "Approve it or add it to `fleet.hosts` to keep it, or end its rental.",
     ),
     ItemKind.AMBIGUOUS: (
         "Several instances could be one host, so it is none, and has no address.",

@@ -20,6 +20,7 @@ from .records import Kind
 from .remembered import Remembered
 from .scene import Scene
 from .snapshots import BoxProtocol, BoxStatus, Row
+from .unread import host_and_port, may_be_listed, once_discovered
 
 _By = dict[tuple[str, str], list[Row]]
 
@@ -140,25 +141,29 @@ def join(scene: Scene, places: Places, hosts: Mapping[str, HostHistory], history
     table.given |= given
     entries = [*known]
     entries += [_entry(one, Kind.DISCOVERED, places, table, found) for one, found in discovered]
+    if kept := tuple(once_discovered(scene, history)):
+        there = {entry.key for entry in entries}
+        kept = tuple(one for one in kept if one.key not in there)
+        entries += [_entry(one, Kind.DISCOVERED, places, table) for one in kept]
     table.index_loose(fleet)
     if table.loose:
         entries = [_adopt(entry, table, _Last(entry, hosts, history), scene) for entry in entries]
     if rest := table.rest():
         seen = {entry.key for entry in entries}
-        entries += [_leftover(row, intended, places, seen) for row in rest]
+        entries += [_leftover(row, scene, places, seen, history) for row in rest]
     return Joint(tuple(entries), explore)
 
 
 def _enter(
     fleet: str, chosen: tuple[Deployment, ...], places: Places, rows: tuple[Row, ...]
-) -> tuple[list[Joined], set[str]]:
+) -> tuple[tuple[Joined, ...], frozenset[str]]:
     """Return the entries of what is intended, and the rows that they take."""
     table = _Rows(rows, fleet)
-    entries = [
+    entries = tuple(
         _entry(one, Kind.COMMERCIAL if one.provider else Kind.INTENDED, places, table)
         for one in chosen
-    ]
-    return entries, table.given
+    )
+    return entries, frozenset(table.given)
 
 
 _ENTERED = Remembered(_enter, most=10)
@@ -228,8 +233,9 @@ def _addresses(entry: Joined, url: str) -> set[str]:
     return {normalise_base(entry.key.base), listed, pinned, url}
 
 
-def _leftover(row: Row, intended: Intended, places: Places, seen: set[Key]) -> Joined:
-    """Return the entry of a row that matches nothing: an orphan of ours, or foreign."""
+def _leftover(row: Row, scene: Scene, places: Places, seen: set[Key], history: History) -> Joined:
+    """Return the entry of a row that matches nothing: foreign, an orphan of ours, or not known."""
+    intended = scene.intended
     if not (row.in_db and row.fleet == intended.config.fleet.name and row.llmao_key):
         key = Key(f"row:{row.id}", row.model_name, f"LiteLLM row {row.id}")
         return Joined(key, Kind.FOREIGN, rows=(row,))
@@ -241,7 +247,7 @@ def _leftover(row: Row, intended: Intended, places: Places, seen: set[Key]) -> J
     wanted = intended.ports.get((deployment.host, deployment.listen_port))
     return Joined(
         key,
-        Kind.ORPHAN,
+        Kind.UNKNOWN if may_be_listed(deployment, scene, history) else Kind.ORPHAN,
         evolve(deployment, key=key),
         (row,),
         place=places.of(deployment.host),
@@ -251,9 +257,7 @@ def _leftover(row: Row, intended: Intended, places: Places, seen: set[Key]) -> J
 
 def _orphan(row: Row, intended: Intended) -> Deployment:
     """Return what a row's stamp tells of the server behind it."""
-    host, _, port = row.llmao_key.removeprefix("http://").rpartition(":")
-    host = host.strip("[]")
-    listen_port = int(port) if port.isascii() and port.isdigit() else 0
+    host, listen_port = host_and_port(row.llmao_key)
     box = bool(host and listen_port and row.info.get("self_hosted"))
     shown = row.llmao_key.removeprefix("http://") if box else f"LiteLLM row {row.id}"
     model = str(row.params.get("model", ""))

@@ -1,8 +1,8 @@
 """What is paid for and serves nobody: boxes that idle, ended or have no host; hosts without a box.
 
-Rule of this file: only fresh listings speak; what cannot be seen neither begins nor ends idleness.
-A figure is what a provider lists, from when llmao first saw the box idle; an unknown price is
-never 0.
+Rule of this file: what cannot be seen neither begins nor ends idleness, and is told as it was seen
+last. A figure is what a provider lists, from when llmao first saw the box idle; an unknown price
+is never 0.
 """
 
 import math
@@ -27,7 +27,7 @@ _HOUR_S = 3600.0
 
 
 class Box(NamedTuple):
-    """One instance of a fresh listing. names: what hosts call it, or its own where none does."""
+    """One instance of a listing. names: what hosts call it, or its own where none does."""
 
     found: Found
     names: tuple[str, ...]
@@ -63,20 +63,24 @@ def fold_idle(
 ) -> Mapping[tuple[str, str], Idle]:
     """Return since when each instance has served nobody; one that a listing omits is kept a while.
 
-    listed: the boxes of fresh listings. Without the deployments nobody knows who serves.
+    listed: by the last good listings. Without the deployments nobody knows who serves.
     """
-    if not scene.listings or scene.deployments is None:
+    if scene.deployments is None:
         return {one: known for one, known in old.items() if one[0] in scene.intervals}
-    serving, left, idle = _serving(drafts), dict(old), {}
+    serving, left = _serving(drafts), dict(old)
+    idle: dict[tuple[str, str], Idle] = {}
     for box in listed:
         known = left.pop(box.id, None)
         if not serving.isdisjoint(box.names):
             continue
-        taken_at = scene.listings[box.found.provider].taken_at
-        if known is None:
-            idle[box.id] = Idle(scene.now, taken_at)
+        fresh = scene.listings.get(box.found.provider)
+        if fresh is None:
+            idle |= {box.id: known} if known is not None else {}
+        elif known is None:
+            idle[box.id] = Idle(scene.now, fresh.taken_at)
         else:
-            idle[box.id] = known if known.listed == taken_at else Idle(known.since, taken_at)
+            same = known.listed == fresh.taken_at
+            idle[box.id] = known if same else Idle(known.since, fresh.taken_at)
     idle |= {one: known for one, known in left.items() if _kept(one[0], known, scene)}
     return old if idle == old else idle
 
@@ -90,11 +94,11 @@ def _kept(provider: str, known: Idle, scene: Scene) -> bool:
 
 
 def _serving(drafts: Iterable[Draft]) -> set[str]:
-    """Return the hosts that serve callers: Healthy, in LiteLLM, and not drained."""
+    """Return the hosts that serve callers: in LiteLLM, reached, and not drained."""
     return {
         draft.entry.deployment.host
         for draft in drafts
-        if draft.life is Lifecycle.HEALTHY
+        if (draft.life is Lifecycle.HEALTHY or draft.reached)
         and draft.entry.rows
         and draft.entry.deployment is not None
         and draft.facts.gate is not Gate.LEAVING
@@ -107,25 +111,44 @@ def _serving(drafts: Iterable[Draft]) -> set[str]:
 def money_items(
     places: Places, idle: Mapping[tuple[str, str], Idle], drafts: Iterable[Draft], scene: Scene
 ) -> Iterator[AttentionItem]:
-    """Yield an item for each box that costs money and serves nobody."""
+    """Yield an item for each box that costs money and serves nobody.
+
+    places: by the last good listings; one that is unread now is told as it was then.
+    """
     every = boxes(places) if idle else ()
     found = [box for box in every if box.id in idle]
     retired = scene.intended.labels.retired_hosts
     servers = _servers({name for box in found for name in box.names}, drafts) if found else {}
     asking = {one.host for one in scene.protocol.unknown}
     for box in found:
-        idle_s = scene.now - idle[box.id].since
+        idle_s = _seen_at(box, scene) - idle[box.id].since
         meant = box.named or any(name in servers for name in box.names)
+        made = None
         if names := [name for name in _names(box) if name in retired]:
-            if _billed(box):
-                yield _retired(box, names[0], idle_s)
+            made = _retired(box, names[0], idle_s) if _billed(box) else None
         elif box.found.instance.status is BoxStatus.DOWN:
-            if box.found.instance.price_per_hour:
-                yield _down(box, idle_s)
+            made = _down(box, idle_s) if box.found.instance.price_per_hour else None
         elif meant and idle_s >= IDLE_S:
-            yield _idle(box, idle_s, servers, scene)
+            made = _idle(box, idle_s, servers, scene)
         elif not meant and asking.isdisjoint(box.names):
-            yield _unnamed(box, idle_s, _asked_as(box, every, scene))
+            made = _unnamed(box, idle_s, _asked_as(box, every, scene))
+        if made is not None:
+            yield as_listed(made, (box.found.provider,), scene)
+
+
+def _seen_at(box: Box, scene: Scene) -> float:
+    """Return when a box was seen last: now, or when its listing was read last."""
+    stale = box.found.provider not in scene.listings
+    return scene.last[box.found.provider].taken_at if stale else scene.now
+
+
+def as_listed(made: AttentionItem, providers: Iterable[str], scene: Scene) -> AttentionItem:
+    """Return an item with the warning that it is as these providers listed it last, if it is."""
+    unread = " and ".join(one for one in providers if one in scene.unread)
+    if not unread:
+        return made
+    told = f"So it was when {unread} was last read, which cannot be read now."
+    return evolve(made, sentence=f"{made.sentence} {told}")
 
 
 def _servers(hosts: Collection[str], drafts: Iterable[Draft]) -> Mapping[str, list[Draft]]:
@@ -182,7 +205,7 @@ def _idle(
 ) -> AttentionItem:
     drained = any(one in scene.intended.labels.drained_hosts for one in box.names)
     does = "is drained, has served" if drained else "has served"
-    first = "Undrain it" if drained else f"See on the page of {box.names[0]} why it does not serve"
+    first = "Undrain it" if drained else "See why its servers do not serve"
     sentence = f"{box.names[0]} {does} nothing for {_hours(idle_s)} h and costs {_cost(box)}"
     return _item(
         ItemKind.SERVES_NOTHING,
@@ -296,18 +319,21 @@ def _waits(host: HostView) -> bool:
 
 
 def no_instance(
-    places: Places, hosts: Mapping[str, HostHistory], scene: Scene
+    places: Places, hosts: Mapping[str, HostHistory], known: Collection[str], scene: Scene
 ) -> Iterator[AttentionItem]:
-    """Yield an item for each host that every listing has been read for and none ever named."""
-    if not scene.all_listed:
+    """Yield an item for each host that every listing has been read for and none ever named.
+
+    known: the items of the pass before; without all listings none begins, and none ends.
+    """
+    if not scene.last or scene.last.keys() != scene.intervals.keys():
         return
-    providers = " or ".join(sorted(scene.listings))
+    providers = " or ".join(sorted(scene.last))
     for host in scene.intended.hosts.values():
         if host.own or host.name in scene.intended.labels.retired_hosts:
             continue
         if any(_placed(name, places, hosts, scene) for name in (host.name, *host.was)):
             continue
-        yield item(
+        made = item(
             ItemKind.NO_INSTANCE,
             f"No instance of {providers} answers to {host.name}, so what it should serve has no "
             "address.",
@@ -316,6 +342,8 @@ def no_instance(
             remedy="Correct its name in `fleet.hosts`, remove it, or mark it `own: true`; then "
             "reload.",
         )
+        if scene.all_listed or made.id in known:
+            yield as_listed(made, sorted(scene.last), scene)
 
 
 def _placed(name: str, places: Places, hosts: Mapping[str, HostHistory], scene: Scene) -> bool:

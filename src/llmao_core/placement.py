@@ -144,9 +144,9 @@ def _tell(providers: tuple[str, ...], intended: Intended, *listed: tuple[Instanc
             placed[name] = named[name]
         elif name in by_address:
             rest = [found for found in by_address[name] if _id(found) not in taken]
+            placed[name] = _by_address(rest, by_address[name], taken)
             if len(rest) > 1:
                 several[name] = rest
-            placed[name] = _by_address(rest, by_address[name], taken)
     told = _Told(every, frozenset(by_address), names, placed, several)
     return told if several else evolve(told, places=_places(intended, told, placed))
 
@@ -221,16 +221,14 @@ def _by_name(
 def _by_address(
     rest: list[Found], listed: list[Found], taken: Mapping[tuple[str, str], str]
 ) -> Place:
-    """Place a host named by address, as if history knew nothing of it.
+    """Place a host named by address, for the time being at the first instance of several.
 
     rest: of the instances listed there, those that no name has claimed.
     """
     if not rest:
         owner = taken[_id(listed[0])]
         return Place(colliding=tuple(listed), taken_by=owner, named=True)
-    if len(rest) == 1:
-        return Place(found=rest[0], named=True)
-    return Place(colliding=tuple(rest), named=True)
+    return Place(found=rest[0], named=True)
 
 
 def _of_several(rest: list[Found], wanted: frozenset[int], known: HostHistory | None) -> Place:

@@ -4,7 +4,8 @@ Rule of this file: one press is at most one order, and none by itself. What an o
 from the writes; that the box rebooted is seen only when it fetches again, or fails and comes back.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import evolve
 
@@ -16,7 +17,8 @@ from .intended import Intended
 from .keys import Key
 from .placement import Places
 from .plan import Action, Hold, Policy
-from .records import HostView, SignalKind
+from .probes import Counters
+from .records import HostView, Lifecycle, SignalKind
 from .scene import Scene
 from .snapshots import Request, RequestKind
 
@@ -45,6 +47,11 @@ def ask(host: HostView, by: str, at: float) -> Request:
     )
 
 
+def take_back(host: str, by: str, at: float) -> Request:
+    """Return the request to call off what was asked for a host and not ordered yet."""
+    return Request(RequestKind.CANCEL, by, at, at + REQUEST_S, reboot_key(host), _KIND)
+
+
 def _digest(provider: str, instance_id: str) -> str:
     return f"{provider} {instance_id}"
 
@@ -60,10 +67,29 @@ def fold_reboots(
         return old
     found = {host: known for host, each in old.items() if (known := _after(host, each, scene))}
     found = {host: each for host, each in found.items() if _same_box(host, each, hosts, scene)}
+    taken_back = _taken_back(scene)
+    found = {host: each for host, each in found.items() if not _off(host, each, taken_back, scene)}
     if policy.kinds.get(_KIND, "needs_human") != "observe":
         for request in sorted(scene.requests, key=lambda one: (one.at, one.by)):
-            _begin(request, found, hosts, scene)
+            if request.key is None or request.at > taken_back.get(request.key, -math.inf):
+                _begin(request, found, hosts, scene)
     return found
+
+
+def _taken_back(scene: Scene) -> Mapping[Key, float]:
+    """Return when the reboot of each box was last called off."""
+    found: dict[Key, float] = {}
+    for one in scene.requests:
+        if one.request is RequestKind.CANCEL and one.key is not None and one.at <= scene.now:
+            found[one.key] = max(one.at, found.get(one.key, one.at))
+    return found
+
+
+def _off(host: str, known: Reboot, taken_back: Mapping[Key, float], scene: Scene) -> bool:
+    """Tell whether a reboot was called off; one that its provider was told of cannot be."""
+    if known.sent is not None or _under_way(host, known, scene):
+        return False
+    return taken_back.get(reboot_key(host), -math.inf) >= known.asked
 
 
 def _after(host: str, known: Reboot, scene: Scene) -> Reboot | None:
@@ -134,21 +160,66 @@ def by_name(reboots: Mapping[str, Reboot], intended: Intended) -> Mapping[str, R
     }
 
 
-def is_back(known: Reboot, fetched: float | None, *, up: bool, healthy_since: float | None) -> bool:
-    """Tell whether a box was seen after its reboot: up, and it fetched or all of it serves again.
+def seen_back(
+    reboots: Mapping[str, Reboot], drafts: Sequence[Draft], scene: Scene
+) -> Mapping[str, Reboot]:
+    """Return reboots, those noted as over whose box went down and serves again, all of it.
 
-    fetched: its last fetch. healthy_since: of the last of its servers, None unless all are.
+    Noted, because what fails later has failed anew.
     """
-    if known.sent is None or not up:
+    ordered = [one for one, known in reboots.items() if known.sent is not None and not known.back]
+    if not ordered:
+        return reboots
+    servers = _servers(ordered, drafts, scene)
+    back = {one: reboots[one] for one in ordered if _serve_again(servers[one], reboots[one])}
+    return {**reboots, **{one: evolve(known, back=True) for one, known in back.items()}}
+
+
+def _serve_again(servers: Sequence[Draft], known: Reboot) -> bool:
+    # Healthy from before the order says nothing: it may not have gone down yet.
+    return bool(servers) and all(
+        one.life is Lifecycle.HEALTHY and one.known.since > (known.sent or 0.0) for one in servers
+    )
+
+
+def is_back(known: Reboot, fetched: float | None, *, up: bool) -> bool:
+    """Tell whether a box was seen after its reboot: up and it fetched, or all of it served again.
+
+    fetched: its last fetch.
+    """
+    if known.sent is None:
         return False
-    return any(at is not None and at > known.sent for at in (fetched, healthy_since))
+    return known.back or (up and fetched is not None and fetched > known.sent)
 
 
-def told(known: Reboot) -> str:
-    """Return how a reboot that is not over stands, in one sentence."""
+def told(known: Reboot, hold: Hold | None, running: Iterable[Counters | None]) -> str:
+    """Return how a reboot that is not over stands, in one sentence.
+
+    hold: of its order, None while that is under way. running: what each of its servers counts.
+    """
     if known.sent is not None:
-        return f"The provider reboots it, as {known.by} asked."
-    return f"{known.by} asked for a reboot: its routes and running requests end first."
+        return f"{known.provider} reboots it, as {known.by} asked."
+    asked = f"{known.by} asked for a reboot"
+    match hold:
+        case None | Hold.NOT_HELD:
+            return f"{asked}: {known.provider} is being told."
+        case Hold.RUNNING:
+            return f"{asked}, which waits {_for(running)}."
+        case Hold.UNLISTED:
+            return f"{asked}, which waits until {known.provider} lists the box."
+        case Hold.BACKOFF:
+            return f"{asked}, which {known.provider} did not take: it is told again."
+        case _:
+            return f"{asked}: its routes leave LiteLLM first, then its requests end."
+
+
+def _for(running: Iterable[Counters | None]) -> str:
+    """Return what a reboot waits for where its routes are gone and it may not be idle."""
+    counted = list(running)
+    number = sum(round(one.running + one.waiting) for one in counted if one is not None)
+    if number and None not in counted:
+        return "for 1 request that runs" if number == 1 else f"for {number} requests that run"
+    return "until it is known that no request runs"
 
 
 # ---- what to do about it
@@ -167,15 +238,23 @@ def reboot_actions(
         for host, known in sorted(reboots.items())
         if known.sent is None and not known.refused and not _under_way(host, known, scene)
     }
-    servers: dict[str, list[Draft]] = {host: [] for host in due}
-    names = {name: host for host in due for name in (host, *scene.intended.hosts[host].was)}
-    for draft in drafts if due else ():
-        deployment = draft.entry.deployment
-        if deployment is not None and deployment.host in names:
-            servers[names[deployment.host]].append(draft)
+    servers = _servers(due, drafts, scene)
     return tuple(
         _action(host, known, places, servers[host], policy, scene) for host, known in due.items()
     )
+
+
+def _servers(
+    hosts: Iterable[str], drafts: Iterable[Draft], scene: Scene
+) -> Mapping[str, list[Draft]]:
+    """Return the servers of each of these hosts, those under its former names included."""
+    servers: dict[str, list[Draft]] = {host: [] for host in hosts}
+    names = {name: host for host in servers for name in (host, *scene.intended.hosts[host].was)}
+    for draft in drafts if servers else ():
+        deployment = draft.entry.deployment
+        if deployment is not None and deployment.host in names:
+            servers[names[deployment.host]].append(draft)
+    return servers
 
 
 def _under_way(host: str, known: Reboot, scene: Scene) -> bool:

@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import define, evolve
 
+from .ages import dated, sinces
 from .aim import probe_specs
-from .attention import attention, dated, rows_left, source_items
+from .attention import attention, source_items
 from .behind import fold_behind
 from .classify import aim_of, life_facts, plan_facts, said
 from .draft import Draft, draft_action
 from .drift import EQUAL, compare, tried
+from .emptied import fold_emptied, rows_left
 from .fold import fold_key, fold_row
 from .foreign import fold_foreign, foreign_items
 from .history import History, HostHistory, KeyHistory, RowHistory
@@ -22,7 +24,7 @@ from .keys import Key
 from .money import boxes, fold_idle
 from .placement import Places, find, fold_host
 from .plan import Plan, Policy
-from .reboot import by_name, fold_reboots, reboot_actions
+from .reboot import by_name, fold_reboots, reboot_actions, seen_back
 from .records import Kind, Lifecycle, View
 from .restrain import asks, failing_since, first_outside, outside, reads, removed_now, restrain
 from .rollup import roll_up
@@ -39,14 +41,15 @@ class Judged:
     """What a pass decided, before anybody is told.
 
     scene: None while configuration and approvals are unread, and then nothing is decided.
-    folded: what is remembered, keys and rows still of the pass before. history: all of it, the
-    times of attention items aside.
+    told: the places by the last good listings, stale or not, which decide nothing. folded: what
+    is remembered, keys and rows still of the pass before. history: all of it, the times of
+    attention items aside.
     """
 
     plan: Plan
     history: History
     scene: Scene | None = None
-    places: Places = _NO_PLACES
+    told: Places = _NO_PLACES
     joint: Joint = _NO_ENTRIES
     drafts: Sequence[Draft] = ()
     folded: History = _NO_HISTORY
@@ -64,8 +67,8 @@ def reconcile(
         items = dated(source_items(snapshots), history.items, now)
         return View(now, items=items, sources=source_views(snapshots, now)), judged.plan, history
     view = _view(snapshots, judged.scene, judged)
-    items_since = {item.id: item.since for item in view.items}
-    return view, judged.plan, evolve(judged.history, items=items_since)
+    since = sinces(view.items, history.items, judged.scene)
+    return view, judged.plan, evolve(judged.history, items=since)
 
 
 def judge(snapshots: Snapshots, history: History, policy: Policy, now: float) -> Judged:
@@ -74,6 +77,7 @@ def judge(snapshots: Snapshots, history: History, policy: Policy, now: float) ->
     if scene is None:
         return Judged(Plan(), history)
     places = find(scene.intended, scene.listings, history.hosts)
+    told = find(scene.intended, scene.last, history.hosts) if scene.unread else places
     hosts = _fold_hosts(scene, places, history)
     reboots = fold_reboots(history.reboots, hosts, policy, scene)
     if reboots:
@@ -88,13 +92,15 @@ def judge(snapshots: Snapshots, history: History, policy: Policy, now: float) ->
     if held:
         by_key = {draft.entry.key: draft for draft in held}
         drafts = [by_key.get(draft.entry.key, draft) for draft in drafts]
+    reboots = seen_back(reboots, drafts, scene)
     folded = evolve(
         history,
         hosts=hosts,
-        idle=fold_idle(history.idle, boxes(places), drafts, scene),
+        idle=fold_idle(history.idle, boxes(told), drafts, scene),
         foreign=fold_foreign(history.foreign, scene, drafts),
         reboots=reboots,
         behind=fold_behind(history.behind, snapshots.revisions, scene),
+        emptied=fold_emptied(history, scene),
     )
     plan = Plan(
         actions=(
@@ -105,7 +111,7 @@ def judge(snapshots: Snapshots, history: History, policy: Policy, now: float) ->
         reads=reads([drafts[place] for place in failing], scene),
     )
     remembered = _remember(scene, drafts, folded, policy)
-    return Judged(plan, remembered, scene, places, joint, drafts, folded)
+    return Judged(plan, remembered, scene, told, joint, drafts, folded)
 
 
 def _fold_hosts(scene: Scene, places: Places, history: History) -> Mapping[str, HostHistory]:
@@ -198,6 +204,9 @@ def _row_after(
 ) -> RowHistory | None:
     if not entry.rows or entry.kind is Kind.FOREIGN:
         return None
+    # Whether it is an orphan cannot be told now, so that its reads count neither way.
+    if entry.kind is Kind.UNKNOWN:
+        return known
     row, orphan = entry.rows[0], entry.kind is Kind.ORPHAN
     if known is None and not differs and not orphan and row.id not in scene.writes:
         return None
@@ -217,17 +226,17 @@ def _with_outside(draft: Draft, at: float | None) -> Draft:
 
 def _view(snapshots: Snapshots, scene: Scene, judged: Judged) -> View:
     """Return what people are told."""
-    places, drafts, known = judged.places, judged.drafts, judged.folded
+    told, drafts, known = judged.told, judged.drafts, judged.folded
     records = make_records(drafts, scene, snapshots.revisions, known.behind)
     sources = source_views(snapshots, scene.now)
     unread = any(one.state is not SourceState.FRESH for one in sources)
     models = roll_up(scene.intended, records, unread=unread, blind=scene.deployments is None)
-    found = attention(snapshots, scene, places, records, drafts, models, known)
+    found = attention(snapshots, scene, told, records, drafts, models, known)
     items = dated((*found, *foreign_items(drafts)), known.items, scene.now)
     return View(
         at=scene.now,
         records=records,
-        hosts=host_views(scene, places, known, records),
+        hosts=host_views(scene, told, known, records, judged.plan),
         models=models,
         items=items,
         sources=sources,

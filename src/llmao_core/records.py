@@ -83,7 +83,8 @@ class Record(NamedTuple):
     rule: name of the lifecycle's row in the table, because: its sentence, filled in.
     fresh: the lifecycle rests on a fresh signal. held: Healthy in spite of failures.
     since: when the lifecycle began. driving: what moves the roll-up is fresh. behind: what moved
-    between the revision its box runs and the current one, in words.
+    between the revision its box runs and the current one, in words. reached: llmao does not reach
+    it, and LiteLLM has since: callers are served.
     """
 
     key: Key
@@ -118,6 +119,7 @@ class Record(NamedTuple):
     behind: tuple[str, ...] = ()
     action_rule: str = ""
     write_trouble: str = ""
+    reached: bool = False
 
     @property
     def host(self) -> str:
@@ -149,9 +151,11 @@ class AttentionItem:
 class HostView(NamedTuple):
     """One host of fleet.hosts, or one instance that no host names.
 
+    stale: its listing cannot be read now; status, price and GPU are what it said last.
     idle_since: when llmao first saw that it serves nobody, None while it does. rebooting: how a
     reboot under way stands, "" for none and once it is over; reboot_since: when its provider was
-    told, None before.
+    told, None before; reboot_until: until when it waits at most for requests, None when it waits
+    for something else.
     """
 
     name: str
@@ -170,6 +174,8 @@ class HostView(NamedTuple):
     idle_since: float | None = None
     rebooting: str = ""
     reboot_since: float | None = None
+    reboot_until: float | None = None
+    stale: bool = False
 
 
 @frozen
@@ -178,7 +184,8 @@ class ModelView:
 
     checked: false when it is Available on configuration alone. private: every counted
     deployment is self-hosted. context: minimum over Healthy. full_requests: None is unknown.
-    orphans: what nothing intends and serves it all the same.
+    orphans: what nothing intends and serves it all the same. reached: how many LiteLLM reaches
+    and llmao does not.
     """
 
     name: str
@@ -194,6 +201,7 @@ class ModelView:
     summary: str
     info: Mapping[str, object] = field(factory=dict)
     orphans: tuple[Key, ...] = ()
+    reached: int = 0
 
 
 @frozen

@@ -25,9 +25,9 @@ def roll_up(
     members: dict[str, list[Record]] = defaultdict(list)
     orphans: dict[str, list[Record]] = defaultdict(list)
     for record in records:
-        if record.kind in _MEMBERS:
+        if record.kind in _MEMBERS or (record.kind is Kind.UNKNOWN and _serves(record)):
             members[record.key.model].append(record)
-        elif _serves_on(record) and not blind:
+        elif record.kind is Kind.ORPHAN and _serves(record) and not blind:
             orphans[record.row.model_name if record.row else ""].append(record)
     models: dict[str, Model] = {}
     for model in intended.config.models:
@@ -47,27 +47,30 @@ def _model(
 ) -> ModelView:
     routed = [one for one in countable if _routed(one)]
     unchecked = [one for one in routed if one.lifecycle is Lifecycle.CONFIGURED]
-    counted = [one for one in routed if one.lifecycle in _COUNTED and one.fresh]
+    reached = [one for one in routed if one.reached]
+    counted = [one for one in routed if _driven(one)]
     healthy = [one for one in counted if one.lifecycle is Lifecycle.HEALTHY] + unchecked
     counted = counted + unchecked
-    lengths = [one.max_model_len for one in healthy if one.max_model_len]
+    serving = healthy + reached
+    lengths = [one.max_model_len for one in serving if one.max_model_len]
     judged = counted or members
     judged = [*judged, *orphans] if orphans else judged
     unseen = unread or any(_routed(one) and not one.fresh for one in members)
     return ModelView(
         name=model.model_name,
         display_name=model.display_name or model.model_name,
-        availability=_availability(len(healthy), len(counted), len(orphans), unseen),
+        availability=_availability(len(healthy), len(counted), len(orphans) + len(reached), unseen),
         checked=len(unchecked) < len(counted),
         private=bool(judged) and all(one.kind is not Kind.COMMERCIAL for one in judged),
         context=min(lengths, default=None),
-        full_requests=_full_requests(healthy, min(lengths, default=None)),
+        full_requests=_full_requests(serving, min(lengths, default=None)),
         healthy=len(healthy),
         counted=len(counted),
         keys=tuple(one.key for one in members),
         summary=_summary(members, len(orphans)),
         info={name: value for name, value in model.model_info.items() if name != "vllm"},
         orphans=tuple(one.key for one in orphans),
+        reached=len(reached),
     )
 
 
@@ -75,14 +78,19 @@ def _routed(record: Record) -> bool:
     return record.row is not None and record.row.live and not record.row.blocked
 
 
-def _serves_on(record: Record) -> bool:
-    """Tell whether callers are served by what nothing intends: until a person decides, they are."""
-    healthy = record.lifecycle is Lifecycle.HEALTHY and record.fresh
-    return record.kind is Kind.ORPHAN and healthy and _routed(record)
+def _driven(record: Record) -> bool:
+    """Tell whether something fresh says how a server is: llmao's own probe, or LiteLLM alone."""
+    return (record.lifecycle in _COUNTED and record.fresh) or record.reached
 
 
-def _availability(healthy: int, counted: int, orphans: int, unread: bool) -> Availability:
-    if orphans and not healthy:
+def _serves(record: Record) -> bool:
+    """Tell whether callers are served, also by what nothing intends: until a person decides."""
+    return record.lifecycle is Lifecycle.HEALTHY and record.fresh and _routed(record)
+
+
+def _availability(healthy: int, counted: int, besides: int, unread: bool) -> Availability:
+    """Return what callers get. besides: servers that serve them, and are not as they should be."""
+    if besides and not healthy:
         return Availability.DEGRADED
     if not counted:
         return Availability.UNKNOWN if unread else Availability.UNAVAILABLE
@@ -113,10 +121,14 @@ def _summary(members: Sequence[Record], orphans: int) -> str:
 
 _WORDS = {life: life.value.lower() for life in Lifecycle} | {Lifecycle.WRONG_MODEL: "wrong model"}
 _NOT_ROUTED = "healthy but not routed"
-_IN_ORDER = tuple(dict.fromkeys((_WORDS[Lifecycle.HEALTHY], _NOT_ROUTED, *_WORDS.values())))
+_REACHED = "reached by LiteLLM only"
+_BETTER = (_WORDS[Lifecycle.HEALTHY], _REACHED, _NOT_ROUTED)
+_IN_ORDER = tuple(dict.fromkeys((*_BETTER, *_WORDS.values())))
 
 
 def _words(record: Record) -> str:
     """Return how a deployment counts: one that is healthy and cannot be called says why."""
     life = record.lifecycle
+    if record.reached:
+        return _REACHED
     return _NOT_ROUTED if life is Lifecycle.HEALTHY and not _routed(record) else _WORDS[life]

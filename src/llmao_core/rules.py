@@ -106,7 +106,7 @@ LIFECYCLES: tuple[LifeRule, ...] = (
              "It was in LiteLLM before llmao started, and probe after probe fails.",
              Lifecycle.UNHEALTHY, evidence=Evidence.FAILED_ENOUGH, handout=Handout.NONE,
              row_seen=RowSeen.YES),
-    LifeRule("awaiting", "Its box has not asked for its configuration since llmao started.",
+    LifeRule("awaiting", "Its box was not given its configuration since llmao started.",
              Lifecycle.AWAITING, evidence=_FAILED, handout=Handout.NONE),
     LifeRule("loading", "Its box fetched its configuration and is loading.", Lifecycle.LOADING,
              evidence=_FAILED, handout=Handout.YOUNG),
@@ -125,7 +125,7 @@ _SINGLE = (Route.ONE, Route.BESIDE)
 _ROUTED = (*_SINGLE, Route.SEVERAL)
 _LEFT = (Want.ORPHAN, Want.DISPLACED)
 _ORPHANS = (*_LEFT, Want.BOXLESS)
-_OURS = (Want.INTENDED, Want.DISCOVERED, Want.COMMERCIAL, *_ORPHANS)
+_OURS = (Want.INTENDED, Want.DISCOVERED, Want.COMMERCIAL, Want.UNKNOWN, *_ORPHANS)
 _WANTED = (Want.INTENDED, Want.DISCOVERED, Want.COMMERCIAL)
 _BOX = (Want.INTENDED, Want.DISCOVERED)
 _BAD = (AtRow.FAILED, AtRow.REFUSED, AtRow.OTHER_MODEL)
@@ -150,6 +150,10 @@ ACTIONS: tuple[ActionRule, ...] = (
                ActionKind.DELETE_LITELLM, gate=Gate.RESTARTING, want=_BOX, route=_ROUTED),
     ActionRule("restarting", "The box is restarting it: not added until it is proven again.",
                gate=Gate.RESTARTING, want=_BOX),
+    # What only a listing can tell is not known while it is unread: no verdict, and no button.
+    ActionRule("listing-unread",
+               "Nothing intends it, and a listing that may name its box cannot be read: kept.",
+               want=Want.UNKNOWN),
     # ---- traffic off what does not serve
     ActionRule("open-row", "{key} does work for callers without a key: it is not ours.",
                ActionKind.DELETE_LITELLM, want=_BOX, life=DOWN, route=_ROUTED, at_row=AtRow.OPEN),

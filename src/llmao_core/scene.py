@@ -34,8 +34,9 @@ class Scene:
 
     stale_s: age at which what a probe showed no longer counts.
     rows: of the last good read of LiteLLM, stale or not: their addresses are probed until one
-    shows them gone. listings: fresh ones. all_listed: every configured listing is fresh, and
-    there is one. reboots: asked for or under way, by every name of their hosts.
+    shows them gone. listings: fresh ones; last: the last good ones, stale or not, to be told and
+    to decide nothing. all_listed: every configured listing is fresh, and there is one.
+    reboots: asked for or under way, by every name of their hosts.
     """
 
     now: float
@@ -55,11 +56,17 @@ class Scene:
     requests: tuple[Request, ...]
     placed: Mapping[str, str]
     reboots: Mapping[str, Reboot] = field(factory=dict)
+    last: Mapping[str, Snapshot[Listing]] = field(factory=dict)
 
     @property
     def no_listing(self) -> bool:
         """Tell whether no GPU inventory source is configured."""
         return not self.intervals
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Return the providers whose listing is unread or stale, in order."""
+        return tuple(sorted(self.intervals.keys() - self.listings.keys()))
 
     def stale(self, seen: Seen) -> bool:
         """Tell whether what probes have shown of a target is too old to rest on."""
@@ -127,4 +134,9 @@ def look(snapshots: Snapshots, now: float) -> Scene | None:
         writes=snapshots.writes,
         requests=snapshots.requests,
         placed=snapshots.placed,
+        last={
+            name: reading.snapshot
+            for name, reading in snapshots.inventories.items()
+            if reading.snapshot is not None
+        },
     )

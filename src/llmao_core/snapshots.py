@@ -274,9 +274,10 @@ class Access:
 
 
 class RequestKind(enum.Enum):
-    """What an admin can ask for."""
+    """What an admin can ask for. CANCEL: takes back a RUN of the same key and kind."""
 
     RUN = "run"
+    CANCEL = "cancel"
     RELEASE_BRAKE = "release brake"
 
 

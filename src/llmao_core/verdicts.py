@@ -61,6 +61,8 @@ class Kind(enum.Enum):
     COMMERCIAL = "commercial"
     DISCOVERED = "discovered"
     ORPHAN = "orphan"
+    # Nothing intends it, and a listing that cannot be read now may name its box.
+    UNKNOWN = "unknown"
     FOREIGN = "foreign"
 
 
@@ -205,7 +207,7 @@ BADGES: Mapping[Badge, tuple[str, str, str]] = {
     Badge.CANARY_REFUSED: (
         "refuses the test request",
         "The server refuses llmao's test request; its health alone says that it works.",
-        "Set the recipe's `mode` to what the model can do.",
+        "Set `mode` of its recipe, by which llmao tests it: `model_info.mode` tells only callers.",
     ),
     Badge.POOL_UNEVEN: (
         "uneven context lengths",
@@ -235,7 +237,7 @@ BADGES: Mapping[Badge, tuple[str, str, str]] = {
     Badge.FLAPPING: (
         "comes and goes",
         "Its route was removed several times within the hour.",
-        "Look at `supervisorctl tail vllm-NAME`; it comes back after a longer proof.",
+        "Look at `supervisorctl tail vllm-NAME`; each time it must answer longer to come back.",
     ),
     Badge.NOT_LIVE: (
         "not loaded by LiteLLM",

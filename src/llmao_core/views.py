@@ -14,12 +14,13 @@ from .draft import Draft
 from .facts import Gate
 from .history import Behind, History, Reboot
 from .intended import Intended
+from .keys import Key
 from .placement import Found, Places
-from .reboot import is_back, told
+from .plan import Hold, Plan
+from .reboot import WAIT_S, is_back, reboot_key, told
 from .records import (
     HostView,
     Kind,
-    Lifecycle,
     LitellmSignal,
     Record,
     Signal,
@@ -32,6 +33,7 @@ from .waiting import write_trouble
 
 _RESTARTING = (Gate.REBOOTING, Gate.RESTARTING)
 _NONE = Signal(SignalKind.NONE)
+_REACHED = "LiteLLM still reaches it: callers are served, and its route stays."
 _NO_FETCHES = BoxFetches()
 
 
@@ -63,7 +65,7 @@ def _record(
         kind=entry.kind,
         lifecycle=draft.life,
         rule=draft.life_rule.name,
-        because=draft.life_rule.because,
+        because=_because(draft, scene),
         since=known.since,
         fresh=draft.life_rule.lifecycle is not None and _driven(draft, litellm),
         held=draft.life_rule.held,
@@ -91,7 +93,21 @@ def _record(
         behind=behind[host].words if host in behind else (),
         action_rule=draft.rule.name,
         write_trouble=write_trouble(write, scene.now) if write and write.failures else "",
+        reached=draft.reached,
     )
+
+
+def _because(draft: Draft, scene: Scene) -> str:
+    """Return why a lifecycle is what it is, and what that does not mean for callers."""
+    because = draft.life_rule.because
+    if draft.reached:
+        because = f"{because} {_REACHED}"
+    unread = " and ".join(scene.unread)
+    if draft.entry.kind is Kind.UNKNOWN:
+        return f"{because} Whether its box is ours is not known while {unread} cannot be read."
+    if draft.entry.kind is Kind.DISCOVERED and not draft.entry.place.named:
+        return f"{because} {unread} cannot be read: what was known of its box stands."
+    return because
 
 
 def _driven(draft: Draft, litellm: LitellmSignal) -> bool:
@@ -105,7 +121,7 @@ def _provider(draft: Draft) -> str:
         return deployment.provider
     if place.found is not None:
         return place.found.provider
-    return draft.host_known.provider if draft.host_known else ""
+    return draft.host_known.provider if draft.host_known else draft.known.discovered
 
 
 def _signal(aim: Aim | None) -> Signal:
@@ -120,18 +136,45 @@ def host_views(
     places: Places,
     known: History,
     records: Iterable[Record],
+    plan: Plan,
 ) -> tuple[HostView, ...]:
-    """Return one view per intended host, and one per instance that no host names."""
+    """Return one view per intended host, and one per instance that no host names.
+
+    Where a listing is unread, one for each host that only it can tell of, too. places: by the last
+    good listings. plan: holds what the reboots wait for.
+    """
     served: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         if record.host:
             served[record.host].append(record)
+    waits = {one.key: one.hold for one in plan.actions} if known.reboots else {}
     named = [
-        _host(name, places.of(name).found, known, scene, served[name])
+        _host(name, places.of(name).found, known, scene, served[name], waits)
         for name in scene.intended.hosts
     ]
     spare = [_spare(found, known, scene, served) for found in places.spare]
-    return (*named, *spare)
+    shown = {name for found in places.spare for name in found.instance.called}
+    rest = [
+        _unseen(name, of, scene)
+        for name, of in served.items()
+        if name not in shown and any(one.kind in _BY_LISTING for one in of)
+    ]
+    return (*named, *spare, *rest)
+
+
+_BY_LISTING = (Kind.DISCOVERED, Kind.UNKNOWN)
+
+
+def _unseen(name: str, served: Sequence[Record], scene: Scene) -> HostView:
+    """Return a host of which only its servers are known, since its listing is unread."""
+    return HostView(
+        name=name,
+        provider=served[0].provider,
+        intended=False,
+        last_fetch=scene.protocol.hosts.get(name, _NO_FETCHES).last_handout,
+        keys=tuple(record.key for record in served),
+        stale=True,
+    )
 
 
 def _host(
@@ -140,11 +183,15 @@ def _host(
     history: History,
     scene: Scene,
     served: Sequence[Record],
+    waits: Mapping[Key, Hold],
 ) -> HostView:
     instance = found.instance if found else None
     known = history.hosts.get(name)
     last_fetch = scene.protocol.hosts.get(name, _NO_FETCHES).last_handout
-    rebooting, reboot_since = _reboot(history.reboots.get(name), last_fetch, instance, served)
+    stale = found is not None and found.provider not in scene.listings
+    now = None if stale else instance
+    reboot = _reboot(history.reboots.get(name), last_fetch, now)
+    hold = waits.get(reboot_key(name)) if reboot else None
     return HostView(
         name=name,
         provider=known.provider if known else "",
@@ -159,29 +206,21 @@ def _host(
         gpu=f"{instance.gpu_count} × {instance.gpu_name}" if instance and instance.gpu_name else "",
         keys=tuple(record.key for record in served),
         idle_since=_idle_since(found, history) if found else None,
-        rebooting=rebooting,
-        reboot_since=reboot_since,
+        rebooting=told(reboot, hold, (one.counters for one in served)) if reboot else "",
+        reboot_since=reboot.sent if reboot else None,
+        reboot_until=reboot.asked + WAIT_S if reboot and hold is Hold.RUNNING else None,
+        stale=stale,
     )
 
 
 def _reboot(
-    known: Reboot | None,
-    fetched: float | None,
-    instance: Instance | None,
-    served: Sequence[Record],
-) -> tuple[str, float | None]:
-    """Return how a reboot stands, and since when the provider is at it; nothing once it is over.
-
-    What became of it then is told by its write and in the log.
-    """
+    known: Reboot | None, fetched: float | None, instance: Instance | None
+) -> Reboot | None:
+    """Return a reboot that is not over; what became of it then its write and the log tell."""
     if known is None or known.refused:
-        return "", None
-    healthy = bool(served) and all(one.lifecycle is Lifecycle.HEALTHY for one in served)
-    since = max(one.since for one in served) if healthy else None
+        return None
     up = instance is not None and instance.status is BoxStatus.UP
-    if is_back(known, fetched, up=up, healthy_since=since):
-        return "", None
-    return told(known), known.sent
+    return None if is_back(known, fetched, up=up) else known
 
 
 def _idle_since(found: Found, history: History) -> float | None:
@@ -206,6 +245,7 @@ def _spare(
         gpu=f"{instance.gpu_count} × {instance.gpu_name}" if instance.gpu_name else "",
         keys=tuple(record.key for name in names for record in served.get(name, ())),
         idle_since=_idle_since(found, history),
+        stale=found.provider not in scene.listings,
     )
 
 

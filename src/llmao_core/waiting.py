@@ -10,7 +10,6 @@ from attrs import evolve
 
 from .actions import ActionKind, OutcomeKind, Write
 from .draft import Draft
-from .facts import AtRow
 from .plan import Action, Hold
 from .records import AttentionItem, ItemKind
 from .restrain import failing_since
@@ -18,6 +17,7 @@ from .scene import Scene
 
 UNANSWERED_S = 120.0
 SHOWN = 20
+FEW = 3
 
 
 def item(kind: ItemKind, sentence: str, subject: str = "", **more: Any) -> AttentionItem:
@@ -33,16 +33,14 @@ def held(drafts: Sequence[Draft], scene: Scene) -> Iterator[AttentionItem]:
         if draft.action is not None and not draft.action.released_by:
             by_hold.setdefault(draft.action.hold, []).append(draft)
     # A server that answers and refuses is reached; its item is the pending bearer.
-    reached = [one for one in by_hold.get(Hold.LITELLM_REACHES, ()) if one.at_row is AtRow.FAILED]
-    if reached:
+    if reached := [one for one in by_hold.get(Hold.LITELLM_REACHES, ()) if one.reached]:
         yield item(
             ItemKind.CANNOT_REACH,
             f"llmao cannot reach {counted(len(reached), 'server')} that LiteLLM reaches: callers "
             "are served, and the routes stay.",
-            remedy="Check the network between llmao and the boxes, a firewall first. Release only "
-            "what you know is dead.",
+            remedy=f"Check the network from llmao to {_where(reached)}, a firewall first: until it "
+            "reaches them again, only LiteLLM knows how they are.",
             evidence=_names(reached),
-            button="run",
         )
     waiting = [one for one in by_hold.get(Hold.WITNESS, ()) if _unanswered(one, scene)]
     if waiting:
@@ -67,6 +65,12 @@ def held(drafts: Sequence[Draft], scene: Scene) -> Iterator[AttentionItem]:
         )
     for draft in by_hold.get(Hold.NOT_KEPT, ()):
         yield _not_kept(draft)
+
+
+def _where(drafts: Iterable[Draft]) -> str:
+    """Return the hosts of some servers, as many as a sentence can hold."""
+    hosts = dict.fromkeys(one.entry.deployment.host for one in drafts if one.entry.deployment)
+    return ", ".join(hosts) if len(hosts) <= FEW else "the boxes of these servers"
 
 
 def _unanswered(draft: Draft, scene: Scene) -> bool:

@@ -106,6 +106,10 @@ class Office(Protocol):
         """Return the hosts that asked with the fleet key and that nothing names, newest first."""
         ...
 
+    def named_since(self) -> Sequence[UnknownHost]:
+        """Return the hosts that asked before anything named them, and not again since."""
+        ...
+
     def dropped(self) -> Sequence[str]:
         """Return the hosts that the reload which waits for a confirmation drops, () for none."""
         ...
@@ -172,6 +176,10 @@ class Office(Protocol):
 
     async def reboot(self, host: str, by: str) -> str:
         """Have a box's provider reboot it, its routes drained first."""
+        ...
+
+    async def cancel_reboot(self, host: str, by: str) -> str:
+        """Call off a reboot that its provider was not told of yet."""
         ...
 
     async def press(self, digest: str, by: str) -> str:

@@ -125,6 +125,53 @@ def test_every_way_to_be_down_has_a_remedy_of_its_own(life: Lifecycle, helps: st
     assert all(helps in remedy for remedy in remedies)
 
 
+# ---- what LiteLLM reaches, and llmao does not
+
+
+def cut_off() -> Walk:
+    """Return a walk over a box that llmao reaches no more, and LiteLLM does."""
+    it = Walk()
+    it.step(
+        0,
+        fleet={"listings": {"vast": 60}},
+        listings={"vast": {"4711": {"address": BOX, "ports": {8001: 40001}}}},
+        servers={f"{BOX}:40001": {"max_model_len": 8192}},
+        rows=[{"key": SMALL, "at": f"{BOX}:40001"}],
+        litellm_answers={SMALL: "up"},
+    )
+    it.step(60, servers={f"{BOX}:40001": "silent"})
+    it.step(300)
+    return it
+
+
+def test_what_only_litellm_reaches_is_one_story() -> None:
+    """Callers are served, so nothing is called down, and nothing asks for a removal or a reboot."""
+    it = cut_off()
+    [found], [record] = it.view.items, it.view.records
+    assert (ItemKind.CANNOT_REACH, "") == (found.kind, found.button)
+    assert f"Check the network from llmao to {BOX}" in found.remedy
+    assert "callers are served, and its route stays" in record.because
+    assert (Badge.VLLM_DOWN_LITELLM_UP,) == record.badges
+    assert not re.search("[Rr]elease|[Rr]eboot", found.remedy)
+
+
+def test_a_model_that_litellm_still_reaches_can_be_called() -> None:
+    """It is not as it should be, and callers get answers, with the context they had."""
+    told = model(cut_off())
+    assert (Availability.DEGRADED, 0, 1) == (told.availability, told.healthy, told.reached)
+    assert "1 reached by LiteLLM only" == told.summary
+    assert 8192 == told.context
+
+
+def test_a_removal_that_an_admin_released_is_no_longer_served() -> None:
+    """Whoever releases it knows that it is dead."""
+    it = cut_off()
+    action = next(iter(it.plan.actions))
+    it.step(301, press={"run": SMALL})
+    assert action.key == next(iter(it.plan.actions)).key
+    assert not any(record.reached for record in it.view.records)
+
+
 # ---- orphans
 
 
@@ -181,3 +228,26 @@ def test_an_orphan_beside_a_server_that_works_changes_nothing() -> None:
     it.step(300)
     assert Availability.AVAILABLE is model(it).availability
     assert "1 healthy, 1 orphan still serving" == model(it).summary
+
+
+# ---- what nobody named
+
+
+def test_a_discovered_server_is_told_as_it_is_with_both_ways_to_keep_it() -> None:
+    """Once it is in LiteLLM callers have it, and it can be approved as well as written down."""
+    it = Walk()
+    it.step(
+        0,
+        fleet={"hosts": {}, "listings": {"vast": 60}},
+        listings={"vast": {"4711": {"address": BOX, "ports": {8001: 40001}}}},
+        servers={f"{BOX}:40001": "serves"},
+        writes="work",
+    )
+    it.step(60)
+    it.step(120)
+    [found] = [one for one in it.view.items if one.kind is ItemKind.DISCOVERED]
+    [record] = it.view.records
+    assert record.row is not None
+    assert found.sentence.endswith("Callers get it.")
+    assert "approve" == found.button
+    assert re.search("Approve.*`fleet.hosts`", found.remedy)

@@ -18,7 +18,7 @@ from tests.core.small_world import World
 
 from llmao_core.actions import ActionKind, OutcomeKind
 from llmao_core.history import History
-from llmao_core.keys import Key, canonical_url, normalise_base
+from llmao_core.keys import canonical_url, normalise_base
 from llmao_core.plan import Action, Plan
 from llmao_core.probes import ProbeReport, ReplyKind, Target
 from llmao_core.records import Kind, Record, View
@@ -283,30 +283,47 @@ def test_one_action_per_key(case: Case) -> None:
 @given(cases(), st.sampled_from([0.5, 6.0, 61.0, 3700.0]))
 def test_counters_need_new_snapshots(case: Case, later_s: float) -> None:
     """However often and however late a pass runs on the same snapshots, no counter moves."""
-    view, _, history = case.run()
-    # What was discovered in a listing is forgotten while that cannot be read.
-    forgotten = {one.key for one in view.records if one.kind is Kind.DISCOVERED}
-    expected = _counters(history, forgotten)
+    _, _, history = case.run()
+    expected = _counters(history)
 
     for _ in range(3):
         case = evolve(case, now=case.now + later_s)
         _, _, history = case.run(history=history)
-        found = _counters(history, forgotten)
+        found = _counters(history)
         assert {} == {
             one: (was, found.get(one)) for one, was in expected.items() if was != found.get(one)
         }
 
 
-def _counters(history: History, forgotten: set[Key]) -> dict[Any, Any]:
+def _counters(history: History) -> dict[Any, Any]:
     seen = {
         (key, target): (one.fails, one.oks, one.run, one.checked, one.last_ok, one.kind)
         for key, known in history.keys.items()
-        if key not in forgotten
         for target, one in known.seen.items()
     }
     hosts = {name: (one.missed, one.unlisted) for name, one in history.hosts.items()}
     rows = {one: (known.passes, known.kept_wrong) for one, known in history.rows.items()}
     return {**seen, **hosts, **rows}
+
+
+@given(cases())
+def test_nothing_is_an_orphan_for_want_of_a_listing(case: Case) -> None:
+    """While a listing is unread what it named stays what it was, and nothing else becomes less."""
+    view, _, history = case.run()
+    unread = {name: evolve(one, snapshot=None) for name, one in case.snapshots.inventories.items()}
+    blind = evolve(case, snapshots=evolve(case.snapshots, inventories=unread))
+    after, plan, _ = blind.run(history=history)
+
+    before = {one.key: one.kind for one in view.records}
+    kinds = {one.key: one.kind for one in after.records}
+    for key, kind in before.items():
+        if kind is Kind.DISCOVERED:
+            assert kind is kinds.get(key), key
+        if kind is not Kind.ORPHAN:
+            assert kinds.get(key) is not Kind.ORPHAN, key
+    orphans = {key for key, kind in kinds.items() if kind is Kind.ORPHAN}
+    pruned = {one.key for one in plan.actions if one.kind is ActionKind.PRUNE_ORPHAN}
+    assert pruned <= orphans
 
 
 # ---- the end of it

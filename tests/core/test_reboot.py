@@ -6,7 +6,7 @@ from attrs import evolve
 
 from llmao_core.actions import ActionKind, Outcome, OutcomeKind, Write
 from llmao_core.plan import Action
-from llmao_core.reboot import ask, reboot_key
+from llmao_core.reboot import WAIT_S, ask, reboot_key, take_back
 from llmao_core.records import HostView
 from llmao_core.snapshots import Request
 from llmao_core.testing.walk import Walk
@@ -200,7 +200,7 @@ def test_it_is_rebooting_from_the_order_until_it_fetches_again() -> None:
     it.step(120, servers={f"{BOX}:40001": "closed"})
     assert it.orders
     assert it.now - 108 < (host(it).reboot_since or 0) < it.now
-    assert "The provider reboots it, as admin asked." == host(it).rebooting
+    assert "vast reboots it, as admin asked." == host(it).rebooting
 
     it.step(180, fetches=[BOX])
     assert host(it).reboot_since is None
@@ -218,3 +218,88 @@ def test_a_box_that_never_fetches_is_back_when_all_of_it_serves_again() -> None:
     it.step(180, servers={f"{BOX}:40001": "closed"})
     it.step(260, servers=SERVES)
     assert host(it).reboot_since is None
+
+
+def test_a_box_that_fails_again_after_its_reboot_is_down_and_not_rebooting() -> None:
+    """It served again, so what fails within the grace of the reboot is a failure like any other."""
+    it = told()
+    press(it)
+    it.step(108)
+    it.step(180, servers={f"{BOX}:40001": "closed"})
+    it.step(260, servers=SERVES)
+    assert "" == host(it).rebooting
+
+    it.step(300, servers={f"{BOX}:40001": "closed"})
+    it.step(380)
+    assert it.history.reboots
+    assert "" == host(it).rebooting
+    assert host(it).reboot_since is None
+    assert {"down", "model_unavailable"} <= {one.kind.value for one in it.view.items}
+
+
+# ---- what it waits for
+
+
+def test_it_says_what_it_waits_for_and_until_when() -> None:
+    """First the routes, then so many requests, at most until five minutes after the press."""
+    it = told()
+    press(it)
+    asked = it.now
+    it.step(2, servers={f"{BOX}:40001": "busy"})
+    assert "its routes leave LiteLLM first" in host(it).rebooting
+    assert host(it).reboot_until is None
+
+    it.step(90)
+    assert "admin asked for a reboot, which waits for 8 requests that run." == host(it).rebooting
+    assert asked + WAIT_S == host(it).reboot_until
+
+    it.step(330)
+    assert it.orders
+    assert host(it).reboot_until is None
+
+
+# ---- called off
+
+
+def call_off(it: Told) -> None:
+    made = take_back(BOX, "admin", it.now)
+    it.snapshots = evolve(it.snapshots, requests=(*it.snapshots.requests, made))
+
+
+def test_a_reboot_that_is_called_off_puts_the_routes_back() -> None:
+    """Nothing is ordered, then or later, and what was drained for it serves again."""
+    it = told()
+    press(it)
+    it.step(12)
+    assert {} == it.rows
+
+    call_off(it)
+    it.step(300)
+    assert [] == it.orders
+    assert "" == host(it).rebooting
+    assert all(one.row for one in it.view.records)
+
+
+def test_who_presses_again_after_calling_off_gets_a_reboot() -> None:
+    """What was called off is the press before it, and no later one."""
+    it = told()
+    press(it)
+    it.step(12)
+    call_off(it)
+    it.step(24)
+    press(it)
+    it.step(180)
+
+    assert 1 == len(it.orders)
+
+
+def test_a_reboot_its_provider_was_told_of_cannot_be_called_off() -> None:
+    """The box goes down all the same, and the page says so."""
+    it = told()
+    press(it)
+    it.step(108)
+    assert it.orders
+
+    call_off(it)
+    it.step(114)
+    assert host(it).reboot_since is not None

@@ -141,10 +141,12 @@ def wanted(facts: PlanFacts) -> ActionKind | None:
         return None
     routed = facts.route is not Route.NONE
     if facts.gate is Gate.REBOOTING:
-        has_box = facts.want not in (Want.COMMERCIAL, Want.BOXLESS)
+        has_box = facts.want not in (Want.COMMERCIAL, Want.BOXLESS, Want.UNKNOWN)
         return ActionKind.DELETE_LITELLM if routed and has_box else None
     if facts.gate is Gate.LEAVING or (facts.gate is Gate.RESTARTING and facts.want in BOX):
         return ActionKind.DELETE_LITELLM if routed else None
+    if facts.want is Want.UNKNOWN:
+        return None
     if facts.want in ORPHANS:
         return _for_orphan(facts) if routed else None
     found = put_right(facts) if facts.want is Want.COMMERCIAL else _for_box(facts)

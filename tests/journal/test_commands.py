@@ -149,7 +149,7 @@ def test_a_moment_is_explained(
     assert 0 == code
     assert "c.100:8001 m0" in out
     assert "As of 1970-01-12" in err
-    assert out == ran(capsys, "explain", "--journal", folder, "--at", at, "c.100")[1]
+    assert out == ran(capsys, "explain", "--journal", folder, "--at", at, "c.100:8001")[1]
     _, whole, _ = ran(capsys, "replay", folder, "--at", "1970-01-12T13:50:00Z", "--json")
     assert 5 <= len(events(whole))
 

@@ -19,7 +19,7 @@ from llmao_core.config import (
     Model,
     Recipe,
 )
-from llmao_core.errors import ConfigError, Problem
+from llmao_core.errors import ConfigError, Problem, Unreachable
 from llmao_core.hooks import FetchRequest, SourceCard, SourceKind, hookimpl
 from llmao_core.secret import Secret
 from llmao_core.snapshots import BoxStatus, Deployments, Health, Instance, Listing, Row
@@ -75,10 +75,14 @@ class Proxy:
 
 @define(eq=False)
 class Provider:
-    """Stands where a GPU provider's plugin stands. reboots: ids it was asked to reboot."""
+    """Stands where a GPU provider's plugin stands. reboots: ids it was asked to reboot.
+
+    reads: its listing can be read.
+    """
 
     instances: tuple[Instance, ...] = ()
     reboots: list[str] = field(factory=list)
+    reads: bool = True
     outcome: Outcome = field(factory=lambda: Outcome(OutcomeKind.DONE, "It began."))
 
     @hookimpl
@@ -87,6 +91,8 @@ class Provider:
 
     @hookimpl
     async def llmao_fetch(self) -> Listing:
+        if not self.reads:
+            raise Unreachable("HTTP 502")
         return Listing(self.instances)
 
     @hookimpl

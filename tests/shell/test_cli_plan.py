@@ -143,18 +143,18 @@ async def test_explain_says_why(where: World) -> None:
     """Lifecycle, its rule and sentence, signal and action of one server, as text and as JSON."""
     looked = await look(where)
     name = f"{BOX}:{where.vllm.port}"
-    (record,) = explain.matching(looked, name)
-    assert [record] == explain.matching(looked, BOX)
-    text = "\n".join(explain.lines(explain.as_value(record, looked)))
+    (value,) = explain.values_of(looked, name)
+    box, of_box = explain.values_of(looked, BOX)
+    assert (BOX, value) == (box["box"]["name"], of_box)
+    text = "\n".join(explain.lines(value))
     assert "Healthy" in text
     assert "add to LiteLLM, " in text
-    value = explain.as_value(record, looked)
     assert (name, "Healthy") == (value["key"]["shown"], value["lifecycle"])
     assert "sk-vllm-" not in f"{text}{json.dumps(value)}"
     with pytest.raises(LlmaoError, match=BOX):
-        explain.matching(looked, "127.0.0.77")
+        explain.values_of(looked, "127.0.0.77")
     with pytest.raises(LlmaoError, match=BOX):
-        explain.matching(looked, f"{BOX}:1")
+        explain.values_of(looked, f"{BOX}:1")
 
 
 # ---- the commands themselves

@@ -13,7 +13,7 @@ from llmao_core.errors import Problem
 from llmao_core.intended import deployment_id
 from llmao_core.plan import Action, Hold, Plan
 from llmao_core.protocol import Fetch, Unknown
-from llmao_core.snapshots import RequestKind
+from llmao_core.snapshots import RequestKind, SourceState
 from llmao_web.shell.archive import digest_of
 from llmao_web.shell.asking import Refusal, process_name
 from llmao_web.shell.board import REQUESTS_KEPT, Concluded
@@ -176,6 +176,7 @@ DEEDS: dict[str, Callable[[Office, str], Awaitable[str]]] = {
     "drain": lambda office, host: office.drain(host, "alice"),
     "retire": lambda office, host: office.retire(host, "alice"),
     "reboot": lambda office, host: office.reboot(host, "alice"),
+    "cancel-reboot": lambda office, host: office.cancel_reboot(host, "alice"),
 }
 
 
@@ -261,6 +262,23 @@ async def test_a_retired_host_is_remembered() -> None:
         )
         assert 1.02 == pytest.approx(told["cost"], abs=0.01)
         assert ["c.9000:8001 qwen"] == told["served"]
+
+
+async def test_a_listed_box_is_retired_while_its_listing_cannot_be_read() -> None:
+    """It was listed, so it is known; of a name that was not the listing has to be read again."""
+
+    def stale() -> bool:
+        view = world.service.board.view()
+        states = {one.name: one.state for one in view.sources} if view else {}
+        return states.get("vast") is SourceState.STALE
+
+    async with rig() as world:
+        office, world.provider.reads = world.service.office, False
+        await world.until(stale)
+        with pytest.raises(Refusal, match="vast cannot be read now, so llmao cannot tell"):
+            await office.retire("c.1", "alice")
+        assert "is retired" in await office.retire(STRANGER, "alice")
+        assert "no longer retired" in await office.unretire(STRANGER, "alice")
 
 
 async def test_who_retires_a_host_of_the_file_is_told_to_delete_its_lines() -> None:
@@ -493,6 +511,41 @@ async def test_what_the_policy_only_observes_is_not_rebooted() -> None:
         with pytest.raises(Refusal, match="observe"):
             await world.service.office.reboot(BOX, "alice")
         assert [] == world.kinds()
+
+
+async def test_a_reboot_is_called_off_as_long_as_its_provider_was_not_told() -> None:
+    """It is not told then, who did it is in the log, and a press after that is another reboot."""
+    async with rig(config(litellm=LitellmConfig(poll_interval_s=30))) as world:
+        office = world.service.office
+        assert "is not being rebooted" in await office.cancel_reboot(BOX, "alice")
+        await office.reboot(BOX, "alice")
+        await world.clock.advance(5)
+        assert "alice asked for a reboot" in office.reboots()[BOX]
+        assert "is called off" in await office.cancel_reboot(BOX, "bob")
+        await world.clock.advance(5)
+        assert {} == office.reboots()
+        assert "is not being rebooted" in await office.cancel_reboot(BOX, "bob")
+        await world.clock.advance(660)
+        assert [] == world.provider.reboots
+        assert [("alice", "reboot_box"), ("bob", "cancel_reboot")] == [
+            (each.entry.actor, each.entry.detail["what"])
+            for each in world.store.log
+            if each.entry.kind is EntryKind.PRESSED
+        ]
+        assert "was asked for" in await office.reboot(BOX, "alice")
+        await world.until(lambda: world.provider.reboots)
+
+
+async def test_a_reboot_its_provider_was_told_of_cannot_be_called_off() -> None:
+    """Who tries is told that it is too late, and nothing is kept."""
+    async with rig(config(litellm=LitellmConfig(poll_interval_s=30))) as world:
+        office = world.service.office
+        await office.reboot(BOX, "alice")
+        await world.until(lambda: world.provider.reboots)
+        await world.clock.advance(5)
+        with pytest.raises(Refusal, match="Too late: vast was told"):
+            await office.cancel_reboot(BOX, "alice")
+        assert 1 == world.kinds().count("pressed")
 
 
 # ---- the log

@@ -29,6 +29,7 @@ LEFT = {
     ItemKind.MODEL_UNAVAILABLE,
     ItemKind.DOWN,
     ItemKind.SATURATED,
+    ItemKind.ROWS_VANISHED,
     ItemKind.UNKNOWN_HOST,
     ItemKind.WRONG_KEY,
     ItemKind.NO_INSTANCE,

@@ -14,7 +14,7 @@ from llmao_core.protocol import Fetch, Unknown
 from llmao_core.records import AttentionItem, ItemKind
 from llmao_core.snapshots import BoxStatus
 from llmao_web.pages.box import BoxPages
-from llmao_web.pages.render import Renderer
+from llmao_web.pages.render import Renderer, clock_time, fill
 from llmao_web.pages.sheet import Change, Sheet, change
 from llmao_web.shell.store import Fetches, StoreError
 
@@ -78,10 +78,15 @@ async def test_it_says_of_each_server_how_it_is_whether_it_is_routed_and_where()
     async with of_view() as (_, pages):
         said = (await sheet(pages))["serves"]
         first, _, second = said.partition("203.0.113.10:8002")
-        for part in ("Healthy", "routed", "LiteLLM: up", "port 8001 (public 41022)"):
+        for part in ("Healthy", "LiteLLM: routed", "its check: up", "port 8001 (public 41022)"):
             assert part in first
         assert "not routed" not in first
-        for part in ("Unhealthy", "not routed", "LiteLLM: down", "port 8002 (public 41023)"):
+        for part in (
+            "Unhealthy",
+            "LiteLLM: not routed",
+            "its check: down",
+            "port 8002 (public 41023)",
+        ):
             assert part in second
 
 
@@ -189,6 +194,38 @@ async def test_a_box_that_reboots_says_since_when_until_it_is_back() -> None:
             assert "Rebooting since" not in await words(world, path), path
             assert "reboot that" not in await words(world, path), path
         assert 'action="/do-reboot"' in await html(world, PLACE)
+
+
+async def test_a_reboot_that_waits_can_be_called_off_on_the_page_of_its_box() -> None:
+    """One click until its provider is asked; it says for what it waits, and how long at most."""
+    async with rig() as world:
+        await world.service.office.reboot(BOX, "alice")
+        await world.clock.advance(1)
+        page = await html(world, PLACE)
+        assert 'action="/do-cancel-reboot"' in page
+        assert "cancel-reboot" not in asked_first(page)
+        await world.service.office.cancel_reboot(BOX, "alice")
+        await world.clock.advance(1)
+        page = await html(world, PLACE)
+        assert 'action="/do-cancel-reboot"' not in page
+        assert 'action="/do-reboot"' in page
+        assert "asked for: call off the reboot." in await words(world, PLACE)
+
+
+async def test_how_long_a_reboot_waits_at_most_is_a_time_that_runs_down() -> None:
+    """It stands beside what it waits for, in the list and on the page."""
+    async with of_view() as (desk, pages):
+        assert desk.seen
+        told = "alice asked for a reboot, which waits for 3 requests that run."
+        until = desk.seen.at + 180
+        first, *rest = desk.seen.hosts
+        first = first._replace(rebooting=told, reboot_until=until)
+        desk.seen = evolve(desk.seen, hosts=(first, *rest))
+        made = await pages.made(ADDRESS)
+        assert made is not None
+        said = fill(made.sheet.parts["box"], desk.seen.at, "")
+        line = f"{told} It waits at most until {clock_time(until)[11:16]} UTC ( 3 min left)."
+        assert line in " ".join(Text(said).words.split())
 
 
 async def test_every_page_says_the_same_of_when_a_box_asked() -> None:

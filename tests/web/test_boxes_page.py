@@ -10,9 +10,12 @@ from structlog.testing import capture_logs
 from tests.shell.office_world import BOX, STRANGER, Rig, config, instance, rig
 
 from llmao_core.config import Host, HostRow
+from llmao_core.intended import build
 from llmao_core.protocol import Fetch, Unknown
+from llmao_core.records import HostView, View
 from llmao_core.snapshots import BoxStatus
 from llmao_web.pages.admin import AdminPages
+from llmao_web.pages.boxes import NOWHERE, UNREAD, Known, groups_of
 from llmao_web.pages.boxes_page import BoxesPages
 from llmao_web.pages.render import Renderer
 from llmao_web.pages.sheet import change
@@ -313,3 +316,37 @@ async def test_a_page_says_what_its_script_follows(path: str, followed: str) -> 
     """The page as it was asked for."""
     async with rig() as world:
         assert f'data-live="/live?page={followed}&amp;from=' in await html(world, path)
+
+
+async def test_a_box_that_asked_in_vain_before_it_was_approved_has_asked() -> None:
+    """On every page, until it asks again; nobody looks for a fault in a box that asks."""
+    async with rig() as world:
+        world.service.board.note(Unknown(STRANGER))
+        await world.clock.advance(60)
+        office = world.service.office
+        await office.approve(STRANGER, (HostRow("qwen", 8001, "qwen"),), "alice")
+        await world.clock.advance(5)
+        box = await words(world, f"/boxes/{STRANGER}")
+        assert "Asked first 1 min ago Asked last 1 min ago" in box
+        assert "Asked and was refused" not in box
+        assert "asked 1 min ago" in await words(world)
+        assert "Asked last 1 min ago" in await words(world, f"/admin?host={STRANGER}")
+
+
+async def test_a_box_of_a_listing_that_fails_keeps_its_row_and_its_page() -> None:
+    """As it was listed last: nobody is told that it is gone."""
+    async with rig() as world:
+        await relisted(world, instance(BOX), instance(STRANGER))
+        world.provider.reads = False
+        await world.clock.advance(600)
+        assert STRANGER in rows(await html(world))
+        assert "$1.00/h" in await words(world)
+        assert "$0.50/h" in await words(world, f"/boxes/{STRANGER}")
+
+
+def test_what_an_unread_listing_may_have_is_not_said_to_be_in_none() -> None:
+    """Its servers are known, and whose box they run on is not."""
+    hosts = (HostView("c.1", intended=False, stale=True), HostView("c.2"))
+    known = Known(View(0.0, hosts=hosts), build(config(), ()), {}, {}, {}, {}, 0.0, "main")
+    groups = {name: [box.name for box in group.boxes] for name, group in groups_of(known).items()}
+    assert {UNREAD: ["c.1"], NOWHERE: ["c.2"]} == groups

@@ -107,6 +107,7 @@ async def test_each_deed_is_done_and_said_and_in_the_log() -> None:
         ("reload", {}, "in force"),
         ("check-config", {}, "are good"),
         ("reboot", {"host": BOX}, "c.4711 was asked for"),
+        ("cancel-reboot", {"host": BOX}, "is called off"),
     ]
     async with opened() as (world, one):
         for deed, form, said in deeds:
@@ -114,7 +115,7 @@ async def test_each_deed_is_done_and_said_and_in_the_log() -> None:
             assert answer.startswith("good: "), (deed, answer)
             assert said in answer
         made = ["approved", "labelled", "drained", "undrained", "retired", "unretired"]
-        assert [*made, "withdrawn", "reloaded", "pressed"] == world.kinds()
+        assert [*made, "withdrawn", "reloaded", "pressed", "pressed"] == world.kinds()
 
 
 async def test_the_buttons_of_a_deployment_do_what_they_say() -> None:

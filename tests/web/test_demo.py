@@ -193,6 +193,14 @@ def test_a_scene_with_a_drained_box_says_that_it_is_drained() -> None:
     ]
 
 
+def test_a_port_that_is_drained_alone_is_not_told_as_its_whole_box() -> None:
+    """The others of the box are routed."""
+    scenes = [Scene(1, f"{PAIR} dies.", (), nothing), Scene(1, "LiteLLM is down.", (), nothing)]
+    first, second = told(scenes, Deeds(ports=frozenset({(PAIR, "8001")}))).lines
+    assert f"{PAIR} dies. {PAIR} port 8001 is drained, so it is not routed." == first.said
+    assert "LiteLLM is down." == second.said
+
+
 def test_who_retired_or_drained_the_stranger_is_not_asked_to_approve_it() -> None:
     """What was done by hand last is what is said."""
     approved, serving = frozenset({STRANGER}), frozenset({STRANGER})

@@ -19,7 +19,7 @@ from playwright.async_api import Page, async_playwright
 from llmao_core.records import Availability
 from llmao_core.verdicts import DOWN
 from llmao_web.app import create_app
-from llmao_web.pages.names import page_of
+from llmao_web.pages.names import element, page_of
 from llmao_web.shell.clock import SystemClock
 
 from .visiting import MARKUP, full
@@ -27,6 +27,7 @@ from .worlds import FakeDesk, a_view, fleet
 
 ColorScheme = Literal["light", "dark"]
 CHROMIUM = Path("/usr/bin/chromium")
+GEMMA = element("m", "gemma4-26b")
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="needs Chromium at /usr/bin/chromium")
 
 
@@ -87,15 +88,16 @@ async def test_a_change_comes_in_place_and_disturbs_nothing() -> None:
         desk.seen = evolve(a_view(), models=(changed, *others), items=a_view().items[1:])
         await page.get_by_text("Degraded").wait_for()
         told = await page.evaluate(
-            """() => ({
+            """(gemma) => ({
               open: document.querySelector("details.badge").open,
               focus: document.activeElement.matches("a.key"),
               rows: window.before.every((each) => each.isConnected),
               scroll: scrollY === window.top0,
               items: document.querySelectorAll("#work > li").length,
-              title: document.querySelector(".model h2").textContent,
+              title: document.getElementById(`${gemma}-name`).textContent,
               scripts: document.scripts.length,
-            })"""
+            })""",
+            GEMMA,
         )
     assert {
         "open": True,
@@ -106,6 +108,31 @@ async def test_a_change_comes_in_place_and_disturbs_nothing() -> None:
         "title": MARKUP,
         "scripts": 1,
     } == told
+
+
+async def test_a_model_that_fails_moves_to_the_top_as_it_is() -> None:
+    """What is open and focused in it stays so, and no section is made anew."""
+    desk, (first, *others) = full(), a_view().models
+    async with served(desk) as url, opened(f"{url}/models") as page:
+        await page.locator(f"#{GEMMA}-all > summary").click()
+        await page.evaluate(
+            """(gemma) => {
+              window.before = document.getElementById(`${gemma}-section`);
+              window.held = window.before.querySelector("a.key");
+              window.held.focus();
+            }""",
+            GEMMA,
+        )
+        assert not await page.evaluate("window.before.matches(':first-child')")
+        fails = evolve(first, availability=Availability.UNAVAILABLE)
+        desk.seen = evolve(a_view(), models=(fails, *others))
+        await page.locator(f"#{GEMMA}-section:first-child").wait_for()
+        assert [True, True] == await page.evaluate(
+            """() => [
+              window.before.querySelector(".deployments-of").open,
+              document.activeElement === window.held,
+            ]"""
+        )
 
 
 async def test_a_page_of_another_make_is_read_anew_in_place() -> None:
@@ -126,7 +153,7 @@ async def test_a_warning_that_is_being_read_stays_open_and_never_becomes_another
     """Its sentences change in place; once its button is another, it is shut."""
     desk, (first, *others) = full(), a_view().records
     async with served(desk) as url, opened(f"{url}/models") as page:
-        await page.locator(".deployments-of > summary").first.click()
+        await page.locator(f"#{GEMMA}-all > summary").click()
         table = page.get_by_role("table", name="Deployments of gemma4-26b")
         row = table.get_by_role("row").filter(has_text=first.key.shown)
         await row.locator("summary.button").click()

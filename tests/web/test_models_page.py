@@ -10,10 +10,11 @@ from attrs import evolve
 from llmao_core.actions import ActionKind
 from llmao_core.keys import Key
 from llmao_core.plan import Hold, Plan
-from llmao_core.records import AttentionItem, Badge, ItemKind, Kind, View
-from llmao_web.pages.models import MORE_SHOWN, OPEN_LINES
-from llmao_web.pages.names import fetch_tone, needs_look
-from llmao_web.pages.render import clock_time, span
+from llmao_core.records import AttentionItem, Availability, Badge, ItemKind, Kind, View
+from llmao_web.pages.models import MORE_SHOWN, OPEN_LINES, ModelsPages
+from llmao_web.pages.names import element, fetch_tone
+from llmao_web.pages.render import Renderer, clock_time, span
+from llmao_web.pages.sheet import change
 from llmao_web.pages.work import ALIKE_SHOWN
 
 from .visiting import CALLER, MARKUP, Text, full, visit
@@ -45,7 +46,7 @@ SAYS = [
     "none reported",
     "unplaced",
     "c.4711:8001",
-    "on configuration alone",
+    "not checked",
     "gone-model",
     "Nobody can call qwen3-8b.",
     "c.4711:8001 is unplaced",
@@ -125,24 +126,72 @@ def opened(html: str) -> int:
     return len(re.findall(r'<details class="deployments-of" id="[^"]+" open>', html))
 
 
-async def test_a_table_is_open_when_something_is_wrong_in_it_and_it_is_short() -> None:
+@pytest.mark.parametrize(
+    ("availability", "tables"),
+    [
+        (Availability.UNAVAILABLE, 1),
+        (Availability.DEGRADED, 1),
+        (Availability.UNKNOWN, 1),
+        (Availability.AVAILABLE, 0),
+    ],
+)
+async def test_a_table_is_open_when_its_model_fails_callers(
+    availability: Availability, tables: int
+) -> None:
+    """What is Available is folded, whatever its servers do: each that fails has its item."""
+    desk, view = full(), a_view()
+    model = evolve(view.models[1], availability=availability)
+    desk.seen = evolve(view, models=(model,))
+    assert tables == opened((await page(desk)).text)
+
+
+async def test_a_long_table_is_folded_whatever_is_wrong() -> None:
     """On a telephone all of them would be a page of a hundred screens."""
     desk, view = full(), a_view()
-    assert 2 == len(
-        [model for model in view.models if model.keys and model.healthy < model.counted]
-    )
-    assert 1 == opened((await page(desk)).text)
-    healthy = tuple(record for record in view.records if not needs_look(record))
-    desk.seen = evolve(view, records=healthy)
-    assert healthy
-    assert 0 == opened((await page(desk)).text)
-    model, down = view.models[1], next(one for one in view.records if needs_look(one))
-    keys = [evolve(down.key, model=f"{number}") for number in range(OPEN_LINES + 1)]
+    model, one = view.models[1], view.records[1]
+    keys = [evolve(one.key, model=f"{number}") for number in range(OPEN_LINES + 1)]
     for count, tables in ((OPEN_LINES, 1), (OPEN_LINES + 1, 0)):
-        records = tuple(down._replace(key=key) for key in keys[:count])
-        seen = evolve(model, keys=tuple(record.key for record in records))
+        records = tuple(one._replace(key=key) for key in keys[:count])
+        availability = Availability.UNAVAILABLE
+        seen = evolve(
+            model, keys=tuple(record.key for record in records), availability=availability
+        )
         desk.seen = evolve(view, records=records, models=(seen,))
         assert tables == opened((await page(desk)).text)
+
+
+def placed_as(html: str, *names: str) -> list[str]:
+    """Return names of models in the order of their places on a page."""
+    return sorted(names, key=lambda name: html.index(f"<code>{name}</code>"))
+
+
+async def test_the_worst_model_comes_first_for_admins() -> None:
+    """Callers find their model where it always is; what is placed nowhere fails nobody."""
+    desk, view = full(), a_view()
+    [first] = [model for model in view.models if model.name == "gemma4-26b"]
+    states = {"a": "AVAILABLE", "b": "UNKNOWN", "c": "DEGRADED", "d": "UNAVAILABLE"}
+    models = [evolve(first, name=name, availability=Availability[word]) for name, word in
+              states.items()]  # fmt: skip
+    nowhere = evolve(models[3], name="e", keys=())
+    desk.seen = evolve(view, models=(nowhere, *models))
+    assert list("dcbae") == placed_as((await page(desk)).text, *"abcde")
+    caller = await visit(desk, path="/models?as=caller")
+    assert list("eabcd") == placed_as(caller.text, *"abcde")
+
+
+async def test_an_open_page_is_told_when_another_model_is_the_worst() -> None:
+    """Sections that stand there already are moved, and none is sent anew for it."""
+    desk, view = full(), a_view()
+    pages = ModelsPages(desk, desk.clock, Renderer("demo", desk.clock), "demo")
+    before = pages.made(admin=True).sheet
+    fails = evolve(view.models[0], availability=Availability.UNAVAILABLE)
+    desk.seen = evolve(view, models=(fails, *view.models[1:]))
+    moved = change(before, pages.made(admin=True).sheet)
+    assert moved is not None
+    place = f"{element('m', fails.name)}-section"
+    assert place != before.lists["models"][0]
+    assert place == moved.lists["models"][0]
+    assert place not in moved.parts
 
 
 @pytest.mark.parametrize(("kind", "word"), [(Kind.FOREIGN, "not llmao&#39;s"), (Kind.INTENDED, "")])
@@ -321,8 +370,9 @@ async def test_the_first_line_counts_what_is_wrong() -> None:
     words = Text((await page(full())).text).words
     overview = " ".join(words[: words.index("Work needed")].split())
     parts = [
-        "2 things need you", "2 of 4 models can be called", "2 of 5 deployments up", "2 down",
-        "1 of 2 actions held", "2 of 3 sources not fresh", "$0.41/h rented",
+        "2 things need you", "2 of 4 models can be called", "2 down",
+        "1 of 5 deployments up and in LiteLLM", "1 up, and not in LiteLLM", "1 of 2 actions held",
+        "2 of 3 sources not fresh", "$0.41/h rented",
     ]  # fmt: skip
     assert [] == [part for part in parts if part not in overview]
 

@@ -8,13 +8,16 @@ from attrs import evolve
 from llmao_core.probes import Reply, ReplyKind, Target
 from llmao_core.records import (
     AttentionItem,
+    Availability,
     HostView,
     ItemKind,
     Lifecycle,
     Signal,
     SignalKind,
+    SourceView,
     View,
 )
+from llmao_core.snapshots import SourceState
 from llmao_web.pages.overview import tiles
 from llmao_web.pages.probes import probe_lines
 from llmao_web.pages.work import work_of
@@ -63,6 +66,46 @@ def test_a_box_that_is_rented_no_more_or_never_was_costs_nothing() -> None:
     """Nor is its price one that nobody knows."""
     hosts = (box("1", None, status=""), HostView("gpu.example.org"))
     assert [] == money(View(NOW, hosts=hosts))
+
+
+def test_what_a_listing_that_is_unread_says_of_money_is_marked() -> None:
+    """As it was listed last; of one that was never read it is not known what it costs."""
+    vast = SourceView("vast", SourceState.STALE, NOW - 900, 60.0)
+    runpod = SourceView("runpod", SourceState.UNREAD, None, 60.0)
+    view = View(NOW, hosts=(box("1", 0.4, stale=True),), sources=(vast,))
+    assert ["$0.40/h rented, vast as last listed"] == money(view)
+    both = evolve(view, sources=(vast, runpod))
+    assert ["$0.40/h rented, vast as last listed, without runpod: not known now"] == money(both)
+    assert ["$?/h rented, without runpod: not known now"] == money(evolve(both, hosts=()))
+
+
+# ---- what callers get
+
+
+def figures(view: View) -> list[str]:
+    return [f"{one.figure} {one.words}" for one in tiles(view, None)]
+
+
+def test_what_is_not_known_is_not_counted_as_none() -> None:
+    """While LiteLLM is unread nobody knows which models can be called."""
+    view = a_view()
+    unknown = tuple(evolve(one, availability=Availability.UNKNOWN) for one in view.models)
+    assert "? of 4 models can be called: not known now" in figures(evolve(view, models=unknown))
+    known = evolve(unknown[0], availability=Availability.AVAILABLE)
+    some = evolve(view, models=(known, *unknown[1:]))
+    assert "1 of 4 models can be called, 3 not known now" in figures(some)
+
+
+def test_a_server_without_a_route_is_told_apart() -> None:
+    """It is up, and callers do not get it; nor one that LiteLLM blocks or could not load."""
+    record = a_view().records[0]
+    assert record.row
+    blocked = record._replace(row=evolve(record.row, blocked=True))
+    records = (record, record._replace(row=None), blocked)
+    told = figures(View(NOW, records=records))
+    assert "1 of 3 deployments up and in LiteLLM" in told
+    assert "2 up, and not in LiteLLM" in told
+    assert "1 of 1 deployment up and in LiteLLM" in figures(View(NOW, records=records[:1]))
 
 
 async def test_the_price_of_a_box_with_two_deployments_is_not_told_twice_as_if_paid_twice() -> None:

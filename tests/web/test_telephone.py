@@ -45,11 +45,17 @@ async def test_what_is_fine_can_be_unfolded() -> None:
         {"write_trouble": "LiteLLM refused it."},
     ],
 )
-async def test_what_asks_for_a_look_is_never_folded(change: dict[str, object]) -> None:
-    """Nor what an admin or llmao has taken off for a while."""
+async def test_what_asks_for_a_look_says_why_before_it_is_unfolded(
+    change: dict[str, object],
+) -> None:
+    """Nor does it hide its buttons; so does what an admin or llmao has taken off for a while."""
     html = await page_with(healthy()._replace(**change))  # type: ignore[arg-type]
     assert 'class="fine"' not in html
-    assert "unfold" not in html
+    css = (STATIC / "llmao.css").read_text()
+    folded = re.findall(
+        r"\.deployments tbody tr:not\(:has\(\.unfold\[open\]\)\) :is\((.*)\) \{ display: none", css
+    )
+    assert ["td:nth-child(n + 3):not(:last-child), th .why:not(.model-name)"] == folded
 
 
 @pytest.mark.parametrize(

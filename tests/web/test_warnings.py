@@ -74,3 +74,17 @@ def test_a_withdrawal_takes_no_route_from_a_server_that_answers() -> None:
     """What serves is named; what does not serve has nothing to lose."""
     assert "what serves now (gemma4-26b) keeps its route" in withdraws([GEMMA, QWEN], RENTED)[1]
     assert "callers lose nothing" in withdraws([QWEN], RENTED)[1]
+
+
+@pytest.mark.parametrize("rule", ["serving-absent", "pending"])
+def test_what_is_being_added_is_not_said_to_serve_nobody(rule: str) -> None:
+    """The timeline beside it may know already that the route was added."""
+    record = a_view().records[0]._replace(row=None, action_rule=rule)
+    assert "It is being added to LiteLLM just now: that is undone." == callers([record], {})
+
+
+def test_what_only_litellm_reaches_serves_callers() -> None:
+    """A drain of it takes them something."""
+    record = next(one for one in a_view().records if one.row is not None)
+    record = record._replace(lifecycle=Lifecycle.UNHEALTHY, reached=True)
+    assert {record.key.model: 1} == dict(serving([record]))

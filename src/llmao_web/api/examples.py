@@ -76,6 +76,7 @@ _DEPLOYMENT = shapes.Deployment(
     drained=False,
     restarting=False,
     unlisted=False,
+    reached=False,
     action_rule="update-moved",
     write_trouble="",
 )
@@ -92,6 +93,10 @@ _BOX = shapes.Box(
     price_per_hour=0.41,
     gpu="1 × RTX 4090",
     deployments=[_ID],
+    rebooting="",
+    reboot_since=None,
+    reboot_until=None,
+    stale=False,
 )
 _ITEM = shapes.Item(
     id="unknown_host 203.0.113.99",

@@ -88,6 +88,7 @@ def deployment(record: core.Record, fleet: str) -> shapes.Deployment:
         drained=record.drained,
         restarting=record.restarting,
         unlisted=record.unlisted,
+        reached=record.reached,
         action_rule=record.action_rule,
         write_trouble=record.write_trouble,
     )
@@ -119,6 +120,10 @@ def box(host: core.HostView, fleet: str) -> shapes.Box:
         price_per_hour=host.price_per_hour,
         gpu=host.gpu,
         deployments=[page_id(fleet, each) for each in host.keys],
+        rebooting=host.rebooting,
+        reboot_since=host.reboot_since,
+        reboot_until=host.reboot_until,
+        stale=host.stale,
     )
 
 

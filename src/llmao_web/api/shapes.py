@@ -122,7 +122,8 @@ class Deployment:
 
     rule, because: which row of the decision table gave the lifecycle, and why. fresh: false
     when that rests on old evidence. address: host and port that can be dialled, "" for none.
-    action_rule: the row that speaks of an action, "" for none.
+    action_rule: the row that speaks of an action, "" for none. reached: llmao does not reach it,
+    and LiteLLM has since: callers are served.
     """
 
     id: str
@@ -149,6 +150,7 @@ class Deployment:
     drained: bool
     restarting: bool
     unlisted: bool
+    reached: bool
     action_rule: str
     write_trouble: str
 
@@ -158,6 +160,9 @@ class Box:
     """A host of fleet.hosts, or an instance no host names (intended: false). gpu: how many, which.
 
     last_fetch: when it was last handed its configuration. price_per_hour: US dollars.
+    rebooting: how a reboot under way stands, "" for none. reboot_since: when its provider was
+    told. reboot_until: until when that waits at most for running requests. stale: its listing
+    cannot be read now; status, price and GPU are as listed last.
     """
 
     name: str
@@ -172,6 +177,10 @@ class Box:
     price_per_hour: float | None
     gpu: str
     deployments: list[str]
+    rebooting: str
+    reboot_since: float | None
+    reboot_until: float | None
+    stale: bool
 
 
 @frozen

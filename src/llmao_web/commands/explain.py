@@ -16,6 +16,8 @@ from llmao_core.errors import ConfigError, LlmaoError
 from llmao_core.keys import Key, host_name
 from llmao_core.plan import Action
 
+from .around import around, as_told, blind, is_around, names
+from .around import lines as around_lines
 from .common import config_option, json_option, loaded_parts
 from .looking import action_json, look
 from .moments import at_option, looked_at, shown
@@ -58,9 +60,10 @@ def explain(
 ) -> None:
     """Say why HOST, or its server at listen port PORT, is as it is.
 
-    A provider's name explains its deployments. The llmao that runs with this configuration is
-    asked what it knows; where it does not let us, its journal is read. Where none runs, everything
-    is looked at once, which knows no history. Standard error says which of these it was.
+    A provider's name explains its deployments, or its listing and its boxes. The llmao that runs
+    with this configuration is asked what it knows; where it does not let us, its journal is read.
+    Where none runs, everything is looked at once, which knows no history. Standard error says
+    which of these it was.
     With --url the llmao there is asked, a demo for one, and nobody else.
     """
     if folder is None and at is not None:
@@ -68,7 +71,7 @@ def explain(
     if sum((folder is not None, fresh, url is not None)) > 1:
         raise click.UsageError("--journal, --fresh and --url exclude each other.")
     if folder is not None:
-        values = _values(looked_at(folder, at), name)
+        values = values_of(looked_at(folder, at), name)
     elif url is not None:
         values = _told(place_of(config_path, url), name)
     else:
@@ -97,9 +100,9 @@ def _told(place: Place, name: str) -> list[dict[str, Any]]:
     from .known import known
 
     host, port = _parsed(name)
-    told = known(place, lambda its, label: _is(its, label, host, port))
+    told = known(place, lambda its, label: _is(its, label, host, port), "" if port else host)
     if not told.values:
-        raise _nothing_known(name, told.shown)
+        raise _nothing_known(name, told.shown, told.blind)
     _say(f"As llmao at {told.url} knows it, {shown(told.at)}.")
     return told.values
 
@@ -110,7 +113,7 @@ def _by_journal(config_path: Path, name: str, why: str) -> list[dict[str, Any]] 
         _say(f"{why} So this is a fresh look, which knows no history.")
         return None
     _say(f"{why} So this is from its journal.")
-    return _values(looked_at(folder, None), name)
+    return values_of(looked_at(folder, None), name)
 
 
 def _hint(config_path: Path) -> str:
@@ -127,26 +130,29 @@ def _say(*sentences: str) -> None:
 
 
 def _looked(config_path: Path, name: str) -> list[dict[str, Any]]:
-    return _values(look(config_path), name)
+    return values_of(look(config_path), name)
 
 
-def _values(looked: "Looked", name: str) -> list[dict[str, Any]]:
-    return [as_value(record, looked) for record in matching(looked, name)]
-
-
-def matching(looked: "Looked", name: str) -> "list[Record]":
-    """Return the records of HOST, HOST:PORT or a provider; LlmaoError when there is none."""
+def values_of(looked: "Looked", name: str) -> list[dict[str, Any]]:
+    """Return what is known of HOST, HOST:PORT or a provider; LlmaoError when that is nothing."""
     host, port = _parsed(name)
+    view = as_told(looked.view)
     found = [record for record in looked.view.records if _matches(record, host, port)]
-    if not found:
-        raise _nothing_known(name, {record.key.shown for record in looked.view.records})
-    return found
+    values = [
+        *([] if port else around(view, host)),
+        *(as_value(record, looked) for record in found),
+    ]
+    if not values:
+        keys = (record.key.shown for record in looked.view.records)
+        raise _nothing_known(name, (*keys, *names(view)), blind(view))
+    return values
 
 
-def _nothing_known(name: str, labels: Iterable[str]) -> _NothingKnownError:
-    known = ", ".join(sorted(labels))
+def _nothing_known(name: str, labels: Iterable[str], blind: str) -> _NothingKnownError:
+    known = ", ".join(sorted(set(labels)))
     others = f"Known: {clean(known)}." if known else "fleet.hosts names no box yet."
-    return _NothingKnownError(f"Nothing is known of {clean(name)}. {others}")
+    told = f"Nothing is known of {clean(name)}. {others} {clean(blind)}"
+    return _NothingKnownError(told.strip())
 
 
 def chooser(name: str) -> Callable[[Key], bool]:
@@ -200,6 +206,10 @@ def _items(record: "Record", view: "View") -> list[str]:
     ]
 
 
+def _rebooting(record: "Record", view: "View") -> str:
+    return next((one.rebooting for one in view.hosts if one.name == record.host), "")
+
+
 def as_value(record: "Record", looked: "Looked") -> dict[str, Any]:
     """Return what is printed as JSON for one record."""
     action = _action(record, looked)
@@ -213,6 +223,7 @@ def as_value(record: "Record", looked: "Looked") -> dict[str, Any]:
         "because": record.because,
         "signal": {"kind": record.signal.kind.value, "detail": record.signal.detail},
         "litellm": {"says": record.litellm.value, "said": record.litellm_said},
+        "rebooting": _rebooting(record, looked.view),
         "dialable": record.dialable,
         "litellm_id": record.row.id if record.row else None,
         "badges": [
@@ -227,7 +238,10 @@ def as_value(record: "Record", looked: "Looked") -> dict[str, Any]:
 
 
 def lines(value: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is printed for people about one deployment, given as `as_value` returns it."""
+    """Yield what is printed for people about one value, given as `values_of` returns it."""
+    if is_around(value):
+        yield from around_lines(value)
+        return
     yield click.style(clean(f"{value['key']['shown']} {value['key']['model']}"), bold=True)
     for name, said in _facts(value):
         yield f"  {name}: {clean(said)}"
@@ -237,6 +251,8 @@ def _facts(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     stale = "" if value["fresh"] else " (not on fresh evidence)"
     signal, litellm = value["signal"], value["litellm"]
     yield value["lifecycle"] + stale, f"{value['rule']}: {value['because']}"
+    if value["rebooting"]:
+        yield "reboot", value["rebooting"]
     for change in value["changes"][:_CHANGES_SHOWN]:
         yield shown(change["at"]), f"{change['before'] or 'new'}, then {change['after'] or 'gone'}"
     yield "signal", f"{signal['kind']} {signal['detail']}".strip()

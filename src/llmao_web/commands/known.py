@@ -4,7 +4,7 @@ Rule of this file: it asks and changes nothing. An llmao that is not there, and 
 let us look, are told apart: only the second has a history.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -13,6 +13,7 @@ from attrs import frozen
 from llmao_core.errors import LlmaoError
 from llmao_core.plan import Hold
 
+from .around import around, blind, names
 from .looking import waits
 from .status import NOT_LLMAO, Place, ask, fetched
 
@@ -26,17 +27,22 @@ _OF_AN_ACTION = ("kind", "key", "litellm_id", "rule", "reason", "evidence", "pol
 
 @frozen
 class Known:
-    """What a running llmao says. at: when the pass ended. shown: every deployment it knows."""
+    """What a running llmao says. at: when the pass ended. shown: every name it knows.
+
+    blind: what it cannot know now, "" for nothing.
+    """
 
     url: str
     at: float
     values: list[dict[str, Any]]
     shown: frozenset[str]
+    blind: str
 
 
-def known(place: Place, chosen: Chosen) -> Known:
+def known(place: Place, chosen: Chosen, name: str) -> Known:
     """Return what the llmao that runs there knows of what is chosen by host and name.
 
+    name: of a box or a source to tell of as well, "" for none.
     SilentError: none answers there. LlmaoError: it runs, and why it cannot be asked.
     """
     view = ask(place)
@@ -45,8 +51,12 @@ def known(place: Place, chosen: Chosen) -> Known:
         return Known(
             place.url,
             float(view["at"]),
-            [_value(_explained(place, each["id"]), view["items"]) for each in found],
-            frozenset(each["key"]["shown"] for each in view["deployments"]),
+            [
+                *(around(view, name) if name else ()),
+                *(_value(_explained(place, each["id"]), view) for each in found),
+            ],
+            frozenset((*(each["key"]["shown"] for each in view["deployments"]), *names(view))),
+            blind(view),
         )
     except (KeyError, TypeError, ValueError):
         raise LlmaoError(NOT_LLMAO) from None
@@ -59,18 +69,20 @@ def _explained(place: Place, deployment_id: str) -> Mapping[str, Any]:
     return answer
 
 
-def _value(explained: Mapping[str, Any], items: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def _value(explained: Mapping[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
     one, action = explained["deployment"], explained["action"]
+    reboots = {each["name"]: each["rebooting"] for each in view["boxes"]}
     return {
         **{name: one[name] for name in _AS_THEY_ARE},
         "signal": {name: one["signal"][name] for name in ("kind", "detail")},
         "litellm": {name: one["litellm"][name] for name in ("says", "said")},
+        "rebooting": reboots.get(one["host"], ""),
         "dialable": one["address"],
         "litellm_id": one["litellm"]["id"] or None,
         "action": _action(action) if action else None,
         "attention": [
             item["sentence"]
-            for item in items
+            for item in view["items"]
             if item["key"] == one["key"] or (item["host"] and item["host"] == one["host"])
         ],
         "changes": [

@@ -70,7 +70,12 @@ def _line(scene: Scene, deeds: Deeds, *, brief: bool) -> Line:
         for host, what in sorted(done.items())
         if host in HOSTS and host in said
     )
-    return Line(said + "".join(by_hand), scene.places)
+    alone = (
+        f" {host} port {port} is drained, so it is not routed."
+        for host, port in sorted(deeds.ports)
+        if host in HOSTS and host in said
+    )
+    return Line("".join((said, *by_hand, *alone)), scene.places)
 
 
 def waiting(deeds: Deeds) -> Line:

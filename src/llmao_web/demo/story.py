@@ -104,6 +104,8 @@ class Story:
                 return
             await clock.sleep(min(_LOOK_S, left_s))
             self._deeds = await watch.look(self._deeds)
+            for host in self._deeds.out:
+                self.world.finish(host)
 
     def _begin(self, scene: Scene) -> None:
         task = asyncio.create_task(self._play(scene))

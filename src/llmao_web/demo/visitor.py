@@ -3,6 +3,7 @@
 Rule of this file: it asks and changes nothing; no answer is no knowledge, and what was known stays.
 """
 
+from collections import defaultdict
 from typing import Any
 
 import httpx
@@ -14,12 +15,18 @@ _RETIRED = "retired_and_billed"
 
 @frozen
 class Deeds:
-    """Hosts that were approved, drained, retired and are rented still, and that serve."""
+    """Hosts that were approved, drained, retired and are rented still, and that serve.
+
+    ports: host and port of what was drained alone, beside others of the host that were not.
+    out: those to which LiteLLM sends nothing, because somebody drains or reboots them.
+    """
 
     approved: frozenset[str] = frozenset()
     drained: frozenset[str] = frozenset()
+    ports: frozenset[tuple[str, str]] = frozenset()
     retired: frozenset[str] = frozenset()
     serving: frozenset[str] = frozenset()
+    out: frozenset[str] = frozenset()
 
 
 @frozen
@@ -40,9 +47,18 @@ class Watch:
 
 def _deeds(view: Any) -> Deeds:
     deployments = view["deployments"]
+    leaving = [each for each in deployments if each["drained"] or each["restarting"]]
+    drained: defaultdict[str, set[str]] = defaultdict(set)
+    for each in deployments:
+        if each["drained"]:
+            drained[each["host"]].add(each["key"]["shown"].rpartition(":")[2])
+    beside = drained.keys() & {each["host"] for each in deployments if not each["drained"]}
+    routed = {each["host"] for each in leaving if each["litellm"]["id"]}
     return Deeds(
         approved=frozenset(each["name"] for each in view["boxes"] if each["approved"]),
-        drained=frozenset(each["host"] for each in deployments if each["drained"]),
+        drained=frozenset(drained.keys() - beside),
+        ports=frozenset((host, port) for host in beside for port in drained[host]),
         retired=frozenset(each["host"] for each in view["items"] if each["kind"] == _RETIRED),
         serving=frozenset(each["host"] for each in deployments if each["lifecycle"] == _HEALTHY),
+        out=frozenset(each["host"] for each in leaving) - routed,
     )

@@ -28,6 +28,7 @@ from .box import KV_TOKENS, Box, Quirks
 from .fleet import Keys, Places, Rental
 from .ports import free_above
 
+_DONE_AT_ONCE = 2
 _QUIRKS = {fleet.POD: Quirks(guarded=False), fleet.IDLE: Quirks(comes_up=False)}
 
 
@@ -260,6 +261,15 @@ class World:
         """Send a server more requests than it can take at once, from now on."""
         if (server := self.server(host, port)) is not None:
             server.load = Load(running=16, waiting=5, kv_usage=0.8, generated_per_s=900.0)
+
+    def finish(self, host: str) -> None:
+        """Let the servers of a box that gets no new requests be done with some they have."""
+        for server in self.boxes[host].servers.values() if host in self.boxes else ():
+            load = server.load
+            left = max(load.running + load.waiting - _DONE_AT_ONCE, 0)
+            running = min(left, load.running)
+            fewer = evolve(load, running=running, waiting=left - running)
+            server.load = fewer if left else Load()
 
     async def restart(
         self, host: str, port: int = 8001, down_s: float = 1.5, mode: Mode = Mode.SERVES

@@ -24,6 +24,7 @@ from llmao_web.shell.ledger import Numbered
 from llmao_web.shell.store import Wanted
 
 from .approving import Approving, approving, state_of
+from .boxes import listed_as, listed_words
 from .forms import AnyRequest, Form, fields_of
 from .hosts_lines import hosts_lines
 from .live import Live, Source
@@ -160,7 +161,7 @@ def _admin(desk: Desk, office: Office, fleet: str) -> dict[str, Any]:
     return {
         "view": view,
         "untried": desk.ready()[1],
-        "unknown": office.unknown(),
+        "unknown": [(each, _listed(office, each.host)) for each in office.unknown()],
         "planned": _planned(plan, fleet),
         "plan_size": len(plan.actions) if plan else 0,
         "idle": idle_words(view) if view else "",
@@ -176,6 +177,12 @@ def _admin(desk: Desk, office: Office, fleet: str) -> dict[str, Any]:
         "checked": office.checked(),
         "checks": _checks(view, fleet),
     }
+
+
+def _listed(office: Office, host: str) -> str:
+    """Return what the provider of a host that nothing names calls it, "" where none lists it."""
+    instance, provider = listed_as(office.listings(), host)
+    return listed_words(instance, provider, host) if instance else ""
 
 
 def _release(plan: Plan | None) -> Button | None:

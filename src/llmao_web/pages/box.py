@@ -96,7 +96,8 @@ class BoxPages:
         retired = bool(box and box.retired) or bool(
             known and host in known.intended.labels.retired_hosts
         )
-        remembered = next((_detail(each) for each in entries if _is_retirement(each)), {})
+        retirements = entries if retired else ()
+        remembered = next((_detail(each) for each in retirements if _is_retirement(each)), {})
         parts = {
             "box": self._parts.head(
                 host,
@@ -206,6 +207,8 @@ def _deeds(
     now, view = warnings.serving(known.view.records), _rented(box)
     served = [each.record for each in box.served]
     intended = box.host is not None and box.host.intended
+    if box.host and box.host.rebooting and box.host.reboot_since is None:
+        yield Button("Cancel the reboot", "/do-cancel-reboot", fields, "primary")
     if intended and box.drained:
         yield Button("Undrain", "/do-undrain", fields, "primary")
     elif intended:

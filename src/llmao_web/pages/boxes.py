@@ -11,6 +11,7 @@ from attrs import define, evolve, field, frozen
 from llmao_core.errors import LlmaoError
 from llmao_core.intended import Intended, Labels
 from llmao_core.keys import Key
+from llmao_core.money import wasted
 from llmao_core.prices import per_hour, rent
 from llmao_core.records import HostView, Record, View
 from llmao_core.snapshots import (
@@ -21,14 +22,17 @@ from llmao_core.snapshots import (
     SourceState,
     UnknownHost,
 )
+from llmao_core.verdicts import DOWN
 from llmao_web.desk import Clock, Desk, Office
 from llmao_web.shell.ledger import Note
 from llmao_web.shell.store import Fetches
 
 from .lines import port_of
-from .names import fetch_tone, page_of, page_of_box
+from .names import fetch_tone, page_of, page_of_box, tone
 
 NOWHERE = "in no listing"
+UNREAD = "a listing that is not read"
+_TONES: Mapping[BoxStatus | None, str] = {BoxStatus.STARTING: "fair", BoxStatus.DOWN: "bad"}
 
 
 @frozen
@@ -45,7 +49,7 @@ class Box:
     """One host, one instance, or both where the newest pass took one for the other.
 
     stale: its listing is. fetched: over restarts. refused: how it asks under a name that nothing
-    knows, and is turned away.
+    knows, and is turned away. wasted: it is paid for and serves nobody.
     """
 
     name: str
@@ -60,6 +64,27 @@ class Box:
     retired: bool = False
     served: tuple[Served, ...] = ()
     refused: UnknownHost | None = None
+    wasted: bool = False
+
+    @property
+    def tone(self) -> str:
+        """Return how its state looks: that it runs is good only if it serves."""
+        status = self.instance.status if self.instance else None
+        if status is not BoxStatus.UP:
+            return _TONES.get(status, "plain")
+        records = [each.record for each in self.served]
+        fails = any(one.lifecycle in DOWN and not one.reached for one in records)
+        if any(_serves(one) for one in records):
+            return "fair" if fails else "good"
+        if fails:
+            return "bad"
+        return "fair" if records or self.wasted else "plain"
+
+    @property
+    def nobodys(self) -> bool:
+        """Tell whether no host names it; of a retired box nobody wants to be told that."""
+        meant = self.host is not None and self.host.intended
+        return self.instance is not None and not meant and not self.retired
 
     @property
     def page(self) -> str:
@@ -93,6 +118,13 @@ class Box:
             return ""
         price = f" for {per_hour(self.price_per_hour)}" if self.price_per_hour else ""
         return f"Retired, and still rented{price}: end the rental at {self.provider}."
+
+    @property
+    def place(self) -> str:
+        """Return in words what its provider calls it and where it is, "" for what none lists."""
+        if self.instance is None:
+            return ""
+        return listed_words(self.instance, self.provider, self.name)
 
     @property
     def names(self) -> frozenset[str]:
@@ -136,7 +168,7 @@ class Group:
 
 @frozen
 class Known:
-    """What boxes are matched from."""
+    """What boxes are matched from. wasted: provider and instance id of what serves nobody."""
 
     view: View
     intended: Intended
@@ -147,6 +179,7 @@ class Known:
     now: float
     fleet: str
     trouble: str = ""
+    wasted: frozenset[tuple[str, str]] = frozenset()
 
 
 async def known_of(desk: Desk, office: Office, clock: Clock, fleet: str) -> Known | None:
@@ -165,15 +198,27 @@ async def known_of(desk: Desk, office: Office, clock: Clock, fleet: str) -> Know
         now=clock.now(),
         fleet=fleet,
         trouble=trouble,
+        wasted=frozenset((one.provider, one.instance_id) for one in wasted(view.hosts, view.items)),
     )
 
 
 async def fetches_of(office: Office) -> tuple[Mapping[str, Fetches], str]:
-    """Return what hosts fetched over restarts, and why that cannot be read, "" if it can."""
+    """Return what hosts fetched over restarts, and why that cannot be read, "" if it can.
+
+    A host that asked in vain before it was approved has asked; only so many are remembered.
+    """
+    asked = {each.host: Fetches(each.first_seen, each.last_seen) for each in office.named_since()}
     try:
-        return dict(await office.fetches()), ""
+        kept = await office.fetches()
     except LlmaoError as error:
-        return {}, str(error)
+        return asked, str(error)
+    return asked | {host: _with(each, asked.get(host)) for host, each in kept.items()}, ""
+
+
+def _with(kept: Fetches, asked: Fetches | None) -> Fetches:
+    if asked is None:
+        return kept
+    return evolve(kept, first=min(kept.first, asked.first), last=max(kept.last, asked.last))
 
 
 def fetched_by(name: str, host: HostView | None, fetches: Mapping[str, Fetches]) -> Fetches | None:
@@ -185,6 +230,10 @@ def fetched_by(name: str, host: HostView | None, fetches: Mapping[str, Fetches])
     if seen is None:
         return kept
     return evolve(kept, last=max(kept.last, seen)) if kept else Fetches(seen, seen)
+
+
+def _serves(record: Record) -> bool:
+    return record.row is not None and (record.reached or tone(record.lifecycle) == "good")
 
 
 # ---- matching
@@ -199,6 +248,14 @@ def listed_as(listings: Mapping[str, Reading[Listing]], host: str) -> tuple[Inst
         if instance.status is not BoxStatus.GONE and host in instance.called
     ]
     return found[0] if len(found) == 1 else (None, "")
+
+
+def listed_words(instance: Instance, provider: str, name: str) -> str:
+    """Return what a provider calls an instance, and its address where the name is none."""
+    contract = f"c.{instance.id}" in (name, *instance.called)
+    words = f"{provider} {'contract' if contract else 'instance'} {instance.id}"
+    others = [each for each in instance.addresses if each != name]
+    return f"{words}, at {others[0]}" if others else words
 
 
 def called(listings: Mapping[str, Reading[Listing]]) -> frozenset[str]:
@@ -266,7 +323,8 @@ def box_named(known: Known, name: str) -> Box | None:
 
 
 def _unlisted_at(host: HostView) -> str:
-    return host.provider or host.placed_by or NOWHERE
+    """Return where to show a box that no last listing has; what is unread may have it."""
+    return host.provider or host.placed_by or (UNREAD if host.stale else NOWHERE)
 
 
 def _records(records: Iterable[Record]) -> Mapping[Key, Record]:
@@ -302,6 +360,7 @@ def box_of(
             if key in records
         ),
         refused=_refused(name, instance, known),
+        wasted=instance is not None and (provider, instance.id) in known.wasted,
     )
 
 

@@ -153,7 +153,10 @@ def _told(known: Known, groups: Sequence[Group], *, retired: bool) -> dict[str, 
         "unpriced": sum(group.unpriced for group in groups),
         "lost": lost(known.view),
         "deployments": sum(len(box.served) for box in boxes),
-        "unmatched": sum(box.host is not None and not box.host.intended for box in boxes),
+        "unmatched": sum(box.nobodys for box in boxes),
+        "any": bool(boxes),
+        "listing": any(group.state for group in groups),
+        "any_retired": bool(known.intended.labels.retired_hosts),
     }
 
 

@@ -67,6 +67,7 @@ DEEDS: Mapping[str, Deed] = {
     "retire": lambda office, form, by: office.retire(form.one("host"), by),
     "unretire": lambda office, form, by: office.unretire(form.one("host"), by),
     "reboot": lambda office, form, by: office.reboot(form.one("host"), by),
+    "cancel-reboot": lambda office, form, by: office.cancel_reboot(form.one("host"), by),
     "run": _run,
     "release": lambda office, _, by: office.release_brake(by),
     "check-config": lambda office, _, by: office.check_config(by),

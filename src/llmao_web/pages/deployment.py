@@ -17,13 +17,14 @@ from litestar.params import FromPath
 from llmao_core.errors import LlmaoError
 from llmao_core.keys import Key
 from llmao_core.plan import Action
-from llmao_core.records import AttentionItem, HostView, Kind, Record, View
+from llmao_core.records import AttentionItem, HostView, ItemKind, Kind, Record, View
 from llmao_web.desk import Clock, Desk, Records
 from llmao_web.shell.ledger import Numbered
 from llmao_web.shell.store import Sample, Transition, Wanted
 
 from .charts import HEIGHT, WIDTH, begin, charts, table
 from .gone import Gone, GonePages
+from .kept_out import kept_out
 from .lines import drain_buttons, port_of
 from .live import Live, Source
 from .names import fetch_tone, page_id
@@ -40,6 +41,8 @@ USUAL_HOURS = 6
 NAME = "deployment"
 CHECK = "/do-check"
 _HOUR_S = 3600.0
+# What was asked for and is missing by less is a sample, and no reason for a word.
+_SHORT_S = 120.0
 
 
 @frozen
@@ -111,11 +114,11 @@ class DeploymentPages:
         since = begin(kept.samples, asked, now)
         parts = {
             "head": self._head(record, now),
-            "why": self._why(record),
+            "why": self._why(record, kept),
             "capacity": self._parts.capacity(
                 charts(kept.samples, since, now),
                 table(kept.samples, since, now),
-                (since, now),
+                (since, now, since - asked > _SHORT_S),
                 (WIDTH, HEIGHT),
                 kept.trouble,
             ),
@@ -160,7 +163,13 @@ class DeploymentPages:
             port_of(record.dialable),
             fetch_tone(host.last_fetch if host else None, now),
             (*self._drain_buttons(record, host), *self._check_button(record)),
+            self._adding(record),
         )
+
+    def _adding(self, record: Record) -> bool:
+        """Tell whether the timeline may know already of a row that this pass had not read yet."""
+        action = self._action(record.key)
+        return record.row is None and action is not None and action.runs and action.kind.writes
 
     def _drain_buttons(self, record: Record, host: HostView | None) -> tuple[Button, ...]:
         view = self._desk.view()
@@ -172,14 +181,22 @@ class DeploymentPages:
         name = page_id(self._fleet, record.key)
         return (Button("Let LiteLLM check it now (costs tokens)", CHECK, {"id": name}),)
 
-    def _why(self, record: Record) -> Any:
+    def _why(self, record: Record, kept: Kept) -> Any:
         action = self._action(record.key)
-        button = run_button(action) if action and releasable(action) else None
-        return self._parts.why(record, self._items(record.key), action, button, _facts(record))
+        held = action is not None and releasable(action) and not record.reached
+        button = run_button(action) if action and held else None
+        intended = self._desk.intended()
+        out = kept_out(record, intended.labels, kept.entries) if intended else None
+        return self._parts.why(record, out, self._items(record), action, button, _facts(record))
 
-    def _items(self, key: Key) -> tuple[AttentionItem, ...]:
+    def _items(self, record: Record) -> tuple[AttentionItem, ...]:
+        """Return what is to be done about it, be it the trouble of many."""
         view = self._desk.view()
-        return tuple(each for each in view.items if each.key == key) if view else ()
+        return tuple(
+            each
+            for each in (view.items if view else ())
+            if each.key == record.key or (record.reached and each.kind is ItemKind.CANNOT_REACH)
+        )
 
     def _action(self, key: Key) -> Action | None:
         plan = self._desk.plan()

@@ -96,7 +96,7 @@ class Lines:
             fine=is_fine(record),
             fetched=fetch_tone(host.last_fetch if host else None, now),
             buttons=(
-                *((run_button(action),) if action else ()),
+                *((run_button(action),) if action and not record.reached else ()),
                 *drain_buttons(self._fleet, record, host, now_serving),
             ),
         )
@@ -148,8 +148,8 @@ def _shown(line: Line) -> tuple[Any, ...]:
     )
     return (
         one.lifecycle, one.kind, one.since, one.fresh, one.held, one.drained, one.restarting,
-        one.unlisted, one.because, one.rule, one.write_trouble, one.badges, one.provider,
-        one.instance_id, one.litellm, one.litellm_at, one.litellm_said, one.fails,
+        one.reached, one.unlisted, one.because, one.rule, one.write_trouble, one.badges,
+        one.provider, one.instance_id, one.litellm, one.litellm_at, one.litellm_said, one.fails,
         one.max_model_len, one.revision_current, one.revision_applied, one.row is None,
         signal.kind, signal.detail, signal.at is None, counters and counters.kv_tokens,
         line.port, line.fetched, line.buttons,

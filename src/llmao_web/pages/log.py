@@ -72,7 +72,7 @@ async def _context(office: Office, asked: Form, fleet: str) -> dict[str, Any]:
     narrowed = bool(filters or number)
     return {
         "lines": [line(each) for each in shown],
-        "kinds": list(kinds),
+        "kinds": [(each.value, each.words) for each in EntryKind],
         "kind": kind,
         "host": host,
         "actor": actor,
@@ -114,7 +114,7 @@ def _of_action(entry: Entry) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _of_deed(entry: Entry) -> tuple[str, str, tuple[str, ...]]:
-    kind = entry.kind.value
+    kind = entry.kind.words
     words = said(entry).removeprefix(kind).lstrip(": ")
     long = (words,) if len(words) > _BRIEF_CHARS else ()
     return kind, _brief(words), long + evidence_of(entry)

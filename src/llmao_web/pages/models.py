@@ -15,7 +15,7 @@ from litestar.handlers import HTTPRouteHandler
 from llmao_core.config import Model
 from llmao_core.keys import Key
 from llmao_core.plan import Action, Plan
-from llmao_core.records import ModelView, Record, View
+from llmao_core.records import Availability, ModelView, Record, View
 from llmao_core.snapshots import SourceState
 from llmao_web.desk import Clock, Desk
 from llmao_web.people import FOR_CALLERS, user_of
@@ -23,7 +23,7 @@ from llmao_web.people import FOR_CALLERS, user_of
 from .callers import about
 from .lines import Lines
 from .live import Live, Source
-from .names import element, needs_look, page_of, worst_first
+from .names import element, page_of, worst_first
 from .overview import tiles
 from .render import Renderer, page
 from .sheet import Sheet
@@ -33,12 +33,18 @@ from .work import Work, held_by_key, releasable, run_button, tally, told_apart, 
 RELOAD_S = 15
 MORE_SHOWN = 100
 ACTIONS_SHOWN = 100
-# Tables with something wrong are open from the start, up to so many lines: more are no help on a
-# telephone, and each has its item on top.
-OPEN_LINES = 8
+# Tables of models that fail callers are open from the start, up to so many lines: more are no help
+# on a telephone, and each has its item on top.
+OPEN_LINES = 20
 ADMIN, CALLER = "models/admin", "models/caller"
 LITELLM = "litellm"
 AS_INTENDED = "Nothing to do: LiteLLM is as intended."
+_WORST_FIRST = (
+    Availability.UNAVAILABLE,
+    Availability.DEGRADED,
+    Availability.UNKNOWN,
+    Availability.AVAILABLE,
+)
 NOT_KNOWN = "Nothing is planned: what LiteLLM has is not known now."
 
 
@@ -51,6 +57,11 @@ class Section:
     head: str = ""
     rows: str = ""
     open: bool = False
+
+    @property
+    def place(self) -> str:
+        """Return the id of the whole section."""
+        return f"{self.id}-section"
 
 
 @frozen
@@ -127,8 +138,10 @@ class ModelsPages:
         )
         parts = {**self._cards(view, admin=True), **lines}
         lists: dict[str, tuple[str, ...]] = {}
-        opened = _opened(view.models, by_key)
-        sections = tuple(self._section(each, by_key, parts, lists, opened) for each in view.models)
+        models = sorted(view.models, key=_how_bad)
+        opened = _opened(models, by_key)
+        sections = tuple(self._section(each, by_key, parts, lists, opened) for each in models)
+        lists["models"] = tuple(each.place for each in sections)
         named = {key for model in view.models for key in (*model.keys, *model.orphans)}
         others = [one for key, some in by_key.items() if key not in named for one in some]
         if others:
@@ -257,14 +270,19 @@ def _records(model: ModelView, by_key: Mapping[Key, list[Record]]) -> list[Recor
     return [one for key in (*model.keys, *model.orphans) for one in by_key.get(key, ())]
 
 
+def _how_bad(model: ModelView) -> tuple[bool, int]:
+    """Return where a model stands among others: what is placed nowhere comes last."""
+    return not (model.keys or model.orphans), _WORST_FIRST.index(model.availability)
+
+
 def _opened(models: Iterable[ModelView], by_key: Mapping[Key, list[Record]]) -> Set[str]:
-    """Return the models whose tables are open from the start: something is wrong, and few lines."""
+    """Return the models whose tables are open from the start: not Available, and few lines."""
     opened, lines = set(), 0
     for model in models:
-        records = _records(model, by_key)
-        if lines + len(records) <= OPEN_LINES and any(map(needs_look, records)):
+        count = len(_records(model, by_key))
+        if model.availability is not Availability.AVAILABLE and lines + count <= OPEN_LINES:
             opened.add(model.name)
-            lines += len(records)
+            lines += count
     return opened
 
 

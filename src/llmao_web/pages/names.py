@@ -60,6 +60,11 @@ def signal_tone(record: Record) -> str:
     return "plain" if expected else tone(signal)
 
 
+def life_tone(record: Record) -> str:
+    """Return how a lifecycle looks: what LiteLLM still reaches serves callers."""
+    return "fair" if record.reached else tone(record.lifecycle)
+
+
 def badge_tone(badge: Badge) -> str:
     """Return how loud a badge is."""
     return "plain" if badge in _QUIET else "fair"
@@ -101,11 +106,6 @@ def worst_first(record: Record) -> tuple[int, int, str]:
     return known, 0 if _loud(record) else 1, str(record.key)
 
 
-def needs_look(record: Record) -> bool:
-    """Tell whether something is wrong with a record that somebody should see."""
-    return record.lifecycle in _WORST or _loud(record)
-
-
 def is_fine(record: Record) -> bool:
     """Tell whether a record serves, and whatever else is to be known of it stands in its badges."""
     waits = record.held or record.drained or record.restarting or record.unlisted
@@ -120,6 +120,7 @@ def _loud(record: Record) -> bool:
 _KINDS = {
     Kind.DISCOVERED: "not in fleet.hosts",
     Kind.ORPHAN: "orphan",
+    Kind.UNKNOWN: "its listing is unread",
     Kind.FOREIGN: "not llmao's",
     Kind.COMMERCIAL: "provider",
 }

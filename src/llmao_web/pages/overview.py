@@ -4,14 +4,14 @@ Rule of this file: it counts what a pass concluded, the worst figure first.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from attrs import frozen
 
 from llmao_core.money import wasted
 from llmao_core.plan import Plan
 from llmao_core.prices import per_hour
-from llmao_core.records import Availability, HostView, Kind, Lifecycle, SourceView, View
+from llmao_core.records import Availability, HostView, Kind, Lifecycle, Record, SourceView, View
 from llmao_core.snapshots import SourceState
 from llmao_core.verdicts import DOWN
 
@@ -50,24 +50,40 @@ def _needing(view: View) -> Tile:
 
 def _models(view: View) -> Tile:
     can = sum(model.availability in _CALLABLE for model in view.models)
+    unknown = sum(model.availability is Availability.UNKNOWN for model in view.models)
     degraded = sum(model.availability is Availability.DEGRADED for model in view.models)
     wanted = [model for model in view.models if model.keys]
-    tone = "fair" if degraded else "good"
+    tone = "fair" if degraded or unknown else "good"
     words = f"of {counted(len(view.models), 'model')} can be called"
-    return Tile(f"{can:,}", words, tone if can >= len(wanted) else "bad", "#models")
+    if unknown:
+        words += f", {unknown:,} not known now" if can else ": not known now"
+    figure = "?" if unknown and not can else f"{can:,}"
+    return Tile(figure, words, tone if can + unknown >= len(wanted) else "bad", "#models")
 
 
 def _deployments(view: View) -> tuple[Tile, ...]:
     ours = [one for one in view.records if one.kind is not Kind.FOREIGN]
-    lives = Counter(one.lifecycle for one in ours)
+    reached = sum(one.reached for one in ours)
+    lives = Counter(one.lifecycle for one in ours if not one.reached)
     up, down = sum(lives[life] for life in _UP), sum(lives[life] for life in DOWN)
-    waiting = len(ours) - up - down
-    found = [Tile(f"{up:,}", f"of {counted(len(ours), 'deployment')} up", "good", "#models")]
+    waiting = len(ours) - up - down - reached
+    serve = sum(one.lifecycle in _UP and not one.reached and _routed(one) for one in ours)
+    words = f"of {counted(len(ours), 'deployment')} up and in LiteLLM"
+    found = [Tile(f"{serve:,}", words, "good" if serve else "bad", "#models")]
+    if up > serve:
+        found.append(Tile(f"{up - serve:,}", "up, and not in LiteLLM", "fair", "#models"))
+    if reached:
+        found.append(Tile(f"{reached:,}", "reached by LiteLLM only", "fair", "#models"))
     if down:
         found.append(Tile(f"{down:,}", "down", "bad", "#models"))
     if waiting:
         found.append(Tile(f"{waiting:,}", "loading or awaited", "fair", "#models"))
     return tuple(found)
+
+
+def _routed(record: Record) -> bool:
+    row = record.row
+    return row is not None and row.live and not row.blocked
 
 
 def _plan(plan: Plan | None) -> Tile:
@@ -88,10 +104,28 @@ def _sources(sources: tuple[SourceView, ...]) -> Tile:
 
 def _cost(view: View) -> tuple[Tile, ...]:
     rented = [host for host in view.hosts if _listed(host)]
+    stale = sorted({host.provider for host in rented if host.stale})
+    unread = [one for one in _unread(view.sources) if one not in stale]
+    told = f", {_all(stale)} as last listed" if stale else ""
+    told += f", without {_all(unread)}: not known now" if unread else ""
     if not rented:
-        return ()
+        return (Tile("$?/h", f"rented{told}", "fair", "/boxes"),) if unread else ()
     figure, unpriced = _sum(rented)
-    return (Tile(figure, f"rented{unpriced}", "plain", "/boxes"), *lost(view))
+    tone = "fair" if told else "plain"
+    return (Tile(figure, f"rented{unpriced}{told}", tone, "/boxes"), *lost(view))
+
+
+_NOT_PROVIDERS = ("intended", "litellm", "litellm_health")
+
+
+def _unread(sources: Iterable[SourceView]) -> list[str]:
+    """Return the providers whose listing was never read."""
+    unread = [one.name for one in sources if one.state is SourceState.UNREAD]
+    return [one for one in unread if one not in _NOT_PROVIDERS]
+
+
+def _all(names: Iterable[str]) -> str:
+    return " and ".join(names)
 
 
 def lost(view: View) -> tuple[Tile, ...]:

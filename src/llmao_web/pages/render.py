@@ -23,7 +23,7 @@ from llmao_web.desk import Clock
 from llmao_web.people import ANYBODY, User, csrf_of, may_sign_out, user_of
 
 from . import flash
-from .names import badge_tone, capital, kind_word, signal_tone, tone
+from .names import badge_tone, capital, kind_word, life_tone, signal_tone, tone
 
 # What a page answers; of an answer to HEAD the application sends no body.
 page = functools.partial(route, http_method=[HttpMethod.GET, HttpMethod.HEAD])
@@ -67,6 +67,7 @@ class Renderer:
             "signal_tone": signal_tone,
             "badge_tone": badge_tone,
             "kind_word": kind_word,
+            "life_tone": life_tone,
         }
 
     def page(

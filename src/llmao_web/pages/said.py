@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from llmao_core.actions import OutcomeKind, action_words
-from llmao_web.shell.ledger import Entry, EntryKind
+from llmao_web.shell.ledger import CALLED_OFF, Entry, EntryKind
 
 GOOD = (OutcomeKind.DONE.value, OutcomeKind.ALREADY.value)
 _MOST_CHARS = 400
@@ -72,12 +72,13 @@ def _labelled(entry: Entry) -> str:
 
 def _placed(entry: Entry) -> str:
     provider = _text(entry, "provider")
-    return f"found it listed by {provider}" if provider else "found it named by nothing"
+    return f"found it listed by {provider}" if provider else "found nothing that names it any more"
 
 
 def _pressed(entry: Entry) -> str:
-    what, reason = action_words(_text(entry, "what")).replace("_", " "), _text(entry, "reason")
-    return f"asked for: {what}. {reason}".strip()
+    what, reason = _text(entry, "what"), _text(entry, "reason")
+    words = _NOT_ACTIONS.get(what) or action_words(what).replace("_", " ")
+    return f"asked for: {words}. {reason}".strip()
 
 
 def _reloaded(entry: Entry) -> str:
@@ -108,6 +109,7 @@ _WORDS: Mapping[EntryKind, Callable[[Entry], str]] = {
     EntryKind.REFUSED: _what,
     EntryKind.SIGNED_IN: _signed_in,
 }
+_NOT_ACTIONS = {CALLED_OFF: "call off the reboot", "release brake": "release the brake"}
 _WAYS_IN = {"password": "with a password", "oidc": "at the OpenID provider"}
 
 

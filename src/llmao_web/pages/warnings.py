@@ -12,6 +12,8 @@ from llmao_core.reboot import WAIT_S
 from llmao_core.records import HostView, Lifecycle, Record
 
 _UP = (Lifecycle.HEALTHY, Lifecycle.CONFIGURED)
+# What a pass says while it adds a route, and before it has read it back.
+_ADDED = ("serving-absent", "discovered-serving", "pending")
 _RUNNING = "requests that run now are not cut off"
 
 
@@ -21,7 +23,7 @@ def serving(records: Iterable[Record]) -> Mapping[str, int]:
 
 
 def _serves(record: Record) -> bool:
-    return record.row is not None and record.lifecycle in _UP
+    return record.row is not None and (record.lifecycle in _UP or record.reached)
 
 
 def drains_one(record: Record, host: HostView | None, now: Mapping[str, int]) -> tuple[str, ...]:
@@ -53,8 +55,9 @@ def reboots(served: Sequence[Record], host: HostView, now: Mapping[str, int]) ->
         ),
         callers(served, now),
         (
-            "The routes come back by themselves as its servers prove themselves again. A reboot "
-            f"cannot be called back{_rent(host, '; the rent of {} goes on meanwhile')}."
+            "The routes come back by themselves as its servers prove themselves again. Cancel is "
+            f"on its page until {host.provider} is asked; then it cannot be called back"
+            f"{_rent(host, '. The rent of {} goes on meanwhile')}."
         ),
     )
 
@@ -103,6 +106,8 @@ def retires(
 def callers(leaving: Sequence[Record], now: Mapping[str, int]) -> str:
     """Return what callers lose when these leave LiteLLM."""
     gone = Counter(record.key.model for record in leaving if _serves(record))
+    if not gone and any(record.row is None and record.action_rule in _ADDED for record in leaving):
+        return "It is being added to LiteLLM just now: that is undone."
     if not gone:
         return "It serves no callers now, so they lose nothing."
     lost = sorted(model for model, count in gone.items() if now.get(model, 0) <= count)

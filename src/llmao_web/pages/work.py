@@ -31,7 +31,6 @@ REMOVED = (
 # In the order of ItemKind, everything up to here keeps callers from being served.
 _HURTS = tuple(ItemKind)[: tuple(ItemKind).index(ItemKind.DOWN) + 1]
 _HELD = {
-    ItemKind.CANNOT_REACH: Hold.LITELLM_REACHES,
     ItemKind.WITNESS_MISSING: Hold.WITNESS,
 }
 

@@ -13,7 +13,7 @@ from llmao_core.intended import Approval, deployment_id
 from llmao_core.keys import Key
 from llmao_core.plan import Action, Plan
 from llmao_core.records import Record, View
-from llmao_core.snapshots import Instance, Listing, Reading, UnknownHost
+from llmao_core.snapshots import Instance, Listing, Reading, SourceState, UnknownHost
 
 from .asking import Refusal, checked_host
 from .board import Board
@@ -71,6 +71,12 @@ class Archive:
         intended = self._board.intended()
         named = intended.hosts if intended else ()
         return [each for each in self._board.unknown() if each.host not in named]
+
+    def named_since(self) -> Sequence[UnknownHost]:
+        """Return the hosts that asked before anything named them, and not again since."""
+        intended = self._board.intended()
+        named = intended.hosts if intended else ()
+        return [each for each in self._board.unknown() if each.host in named]
 
     def dropped(self) -> Sequence[str]:
         """Return the hosts that the reload which waits for a confirmation drops, () for none."""
@@ -149,7 +155,21 @@ class Archive:
         names |= kept.labels.drained_hosts | kept.labels.retired_hosts
         if host in names or (intended is not None and host in intended.hosts):
             return host
+        if unread := " and ".join(self._unread()):
+            raise Refusal(
+                f"{unread} cannot be read now, so llmao cannot tell whether a box is named {host}: "
+                "try again when it is read."
+            )
         raise Refusal(f"No host is named {host}: it may have been removed meanwhile.")
+
+    def _unread(self) -> list[str]:
+        """Return the providers whose listing the newest pass could not rest on."""
+        listings = self._board.listings()
+        return [
+            one.name
+            for one in self._view().sources
+            if one.name in listings and one.state is not SourceState.FRESH
+        ]
 
     def _is_configured(self, host: str) -> bool:
         hosts = self._reloader.config.fleet.hosts

@@ -19,10 +19,12 @@ from llmao_core.keys import Key
 from llmao_core.plan import Action
 
 T = TypeVar("T")
+# What a PRESSED entry is of that called off a reboot.
+CALLED_OFF = "cancel_reboot"
 
 
 class EntryKind(enum.Enum):
-    """Everything the ledger holds; the value is what pages, logs and the API call it."""
+    """Everything the ledger holds; the value is what logs and the API call it."""
 
     ACTION = "action"
     APPROVED = "approved"
@@ -40,6 +42,13 @@ class EntryKind(enum.Enum):
     REFUSED = "refused"
     SIGNED_IN = "signed in"
 
+    @property
+    def words(self) -> str:
+        """Return what pages call it."""
+        return _WORDS.get(self, self.value)
+
+
+_WORDS = {EntryKind.PLACED: "found", EntryKind.PRESSED: "asked for"}
 
 _DRAINS = frozenset({EntryKind.DRAINED, EntryKind.UNDRAINED})
 # What the fold rests on, and which of them speak of the same thing.

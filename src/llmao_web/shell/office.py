@@ -16,7 +16,7 @@ from llmao_core.errors import ConfigError
 from llmao_core.keys import Key
 from llmao_core.plan import Action, Hold, Policy
 from llmao_core.reboot import ask as ask_reboot
-from llmao_core.reboot import reboot_key
+from llmao_core.reboot import reboot_key, take_back
 from llmao_core.records import HostView, View
 from llmao_core.snapshots import Request, RequestKind
 
@@ -32,7 +32,7 @@ from .asking import (
 from .board import REQUESTS_KEPT, Board
 from .clock import Clock
 from .leader import Leadership
-from .ledger import Entry, EntryKind, Kept, row_detail
+from .ledger import CALLED_OFF, Entry, EntryKind, Kept, row_detail
 from .reload import Reloader
 from .store import Store, Wanted
 
@@ -210,10 +210,28 @@ class Office(Archive):
         )
         return f"A reboot of {host} was asked for: its page shows it until it is over."
 
+    async def cancel_reboot(self, host: str, by: str) -> str:
+        """Call off a reboot that its provider was not told of yet; its routes come back."""
+        host = self._known(host)
+        view, key = _listed(self._view(), host), reboot_key(host)
+        if view is None or not (view.rebooting or self._is_asked(key)):
+            return f"{host} is not being rebooted."
+        order = self._board.last_try(key, ActionKind.REBOOT_BOX)
+        if view.reboot_since is not None or (order is not None and order.outcome is None):
+            told = f"Too late: {view.provider} was told to reboot {host}."
+            raise Refusal(f"{told} Its routes come back as its servers prove themselves again.")
+        entry = self._entry(by, EntryKind.PRESSED, host, what=CALLED_OFF)
+        await self._asked(entry, take_back(host, by, self._clock.now()))
+        return (
+            f"The reboot of {host} is called off, unless {view.provider} is told this very moment: "
+            "its page shows that. Its routes come back as its servers prove themselves."
+        )
+
     def _is_asked(self, key: Key) -> bool:
-        """Tell whether a reboot was asked for that no pass has seen yet."""
+        """Tell whether a reboot was asked for, and not called off, that no pass has seen yet."""
         seen_at = self._view().at
-        return any(each.key == key and each.at >= seen_at for each in self._board.requests())
+        asked = [one for one in self._board.requests() if one.key == key and one.at >= seen_at]
+        return bool(asked) and asked[-1].request is RequestKind.RUN
 
     def reboots(self) -> Mapping[str, str]:
         """Return what the reboots under way wait for, a sentence by host."""

@@ -171,7 +171,7 @@ def test_what_has_not_said_what_it_serves_is_none(probes: Probes) -> None:
 def test_what_was_discovered_once_stays_so() -> None:
     """Also while it says nothing: its failures must be seen as failures of a key."""
     key = deployment_of(NONE, "pod7:8001 small").key
-    history = History(keys={key: KeyHistory(discovered=True)})
+    history = History(keys={key: KeyHistory(discovered="runpod")})
     assert ["pod7:8001 small"] == keys(explored(history=history))
     assert ["pod7:8001 large", "pod7:8001 small"] == keys(
         explored(history=history, probes=answers("large"))

@@ -57,6 +57,17 @@ def test_a_report_is_read_as_the_key_is_configured() -> None:
     assert 2 == folded(evolve(KNOWN, seen={MAIN: failing}), probes=down).seen[MAIN].fails
 
 
+def test_each_of_several_targets_goes_on_from_what_it_has_shown() -> None:
+    """A row that stands elsewhere is counted by itself, beside the address that is current."""
+    failing = evolve(SEEN, kind=SignalKind.FAILED, fails=1, counted=NOW - 9.0, first_fail=NOW - 9.0)
+    known = evolve(KNOWN, seen={MAIN: SEEN, AT_ROW: failing})
+    down = Probes(reports={AT_ROW: ProbeReport(NOW, 0.1, DOWN)})
+    after, targets = fold_key(known, entry(None, row(at=AT_ROW.base)), HOST, scene(probes=down))
+    assert (MAIN, (AT_ROW,)) == (targets.main, targets.rows)
+    assert SEEN is after.seen[MAIN]
+    assert 2 == after.seen[AT_ROW].fails
+
+
 def test_canaries_confirm_a_hang_by_the_threshold() -> None:
     """As many of them as the fleet takes failures."""
     silent = evolve(SEEN, metrics_at=NOW, silent_since=NOW - 90.0)
@@ -74,9 +85,18 @@ def test_a_row_once_seen_stays_seen() -> None:
 
 
 def test_a_discovered_key_is_remembered_as_one() -> None:
-    """Nobody intends it: history alone tells that it proved to be ours."""
-    after, _ = fold_key(KNOWN, entry(kind=Kind.DISCOVERED), HOST, scene())
-    assert evolve(KNOWN, discovered=True) == after
+    """Nobody intends it: history alone tells that it proved to be ours, and whose listing said."""
+    found = entry(kind=Kind.DISCOVERED, place=Place(found=SHOWN, named=True))
+    after, _ = fold_key(KNOWN, found, HOST, scene())
+    assert evolve(KNOWN, discovered="vast", dialable=AT_PUBLIC, seen={}) == after
+
+
+@pytest.mark.parametrize("kind", [Kind.DISCOVERED, Kind.ORPHAN, Kind.UNKNOWN])
+def test_a_listing_that_does_not_name_it_leaves_that(kind: Kind) -> None:
+    """Only what is intended since was discovered by nobody."""
+    known = evolve(KNOWN, discovered="vast")
+    assert known is fold_key(known, entry(kind=kind), HOST, scene())[0]
+    assert KNOWN == fold_key(known, entry(), HOST, scene())[0]
 
 
 def test_where_it_was_last_reached_is_remembered() -> None:

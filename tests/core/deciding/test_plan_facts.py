@@ -119,6 +119,7 @@ def test_the_write_of_a_foreign_row_is_seen() -> None:
         ({"kind": Kind.COMMERCIAL}, Want.COMMERCIAL),
         ({"kind": Kind.FOREIGN}, Want.FOREIGN),
         ({"kind": Kind.ORPHAN}, Want.ORPHAN),
+        ({"kind": Kind.UNKNOWN}, Want.UNKNOWN),
         ({"kind": Kind.ORPHAN, "displaced": True}, Want.DISPLACED),
         ({"kind": Kind.ORPHAN, "deployment": evolve(OURS, host="")}, Want.BOXLESS),
         ({"kind": Kind.ORPHAN, "deployment": None}, Want.BOXLESS),
