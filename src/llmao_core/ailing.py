@@ -98,7 +98,7 @@ def hurt(record: Record, models: Models) -> str:
     if not others:
         return f"Nothing else serves {name}: its callers get errors."
     served = f"{counted(others, 'other server')} of {name} {'serves' if others == 1 else 'serve'}"
-    if record.row is not None and record.row.live and not record.row.blocked:
+    if record.routed:
         return f"{served} callers; LiteLLM sends some here, too, until its route is gone."
     return f"{served} its callers."
 
@@ -203,7 +203,7 @@ def _gets(record: Record) -> str:
     """Return whether callers get a server that works."""
     if record.drained:
         return "It is drained, so callers do not get it."
-    if record.row is not None and record.row.live and not record.row.blocked:
+    if record.routed:
         return "Callers get it."
     return "Callers get it once it has proven itself."
 

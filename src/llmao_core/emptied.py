@@ -13,7 +13,9 @@ from .draft import Draft
 from .history import Emptied, History
 from .plan import Action
 from .records import AttentionItem, ItemKind
+from .remembered import Remembered
 from .scene import Scene
+from .snapshots import Row
 from .waiting import SHOWN, counted, item
 
 TOLD_S = 3600.0
@@ -31,7 +33,7 @@ def fold_emptied(history: History, scene: Scene) -> Emptied | None:
     old, read = history.emptied, scene.deployments
     if read is None:
         return old
-    present = _present(scene)
+    present = our_rows(scene.fleet.name, read.body.rows)
     if old is not None and old.bare and present:
         old = evolve(old, bare=False)
     before = rows_left(history, scene)
@@ -41,10 +43,13 @@ def fold_emptied(history: History, scene: Scene) -> Emptied | None:
     return old if old is not None and _stands(old, len(present), scene) else None
 
 
-def _present(scene: Scene) -> frozenset[str]:
-    assert scene.deployments is not None
-    rows, fleet = scene.deployments.body.rows, scene.fleet.name
+def _ours(fleet: str, rows: tuple[Row, ...]) -> frozenset[str]:
+    """Return the ids of a fleet's rows."""
     return frozenset(row.id for row in rows if row.in_db and row.fleet == fleet)
+
+
+# Between two reads of LiteLLM they are the same.
+our_rows = Remembered(_ours, most=10)
 
 
 def _stands(known: Emptied, present: int, scene: Scene) -> bool:
@@ -58,7 +63,7 @@ def emptied(history: History, drafts: Iterable[Draft], scene: Scene) -> Iterator
     known = history.emptied
     if known is None or scene.deployments is None:
         return
-    back = min(known.rows, len(_present(scene)))
+    back = min(known.rows, len(our_rows(scene.fleet.name, scene.deployments.body.rows)))
     left = known.rows - back
     adds = [
         one.action for one in drafts if one.action and one.action.kind is ActionKind.ADD_LITELLM

@@ -15,7 +15,7 @@ from .behind import fold_behind
 from .classify import aim_of, life_facts, plan_facts, said
 from .draft import Draft, draft_action
 from .drift import EQUAL, compare, tried
-from .emptied import fold_emptied, rows_left
+from .emptied import fold_emptied, our_rows, rows_left
 from .fold import fold_key, fold_row
 from .foreign import fold_foreign, foreign_items
 from .history import History, HostHistory, KeyHistory, RowHistory
@@ -256,13 +256,11 @@ def _placed(scene: Scene, hosts: Mapping[str, HostHistory]) -> Mapping[str, str]
 
 def _remember(scene: Scene, drafts: list[Draft], history: History, policy: Policy) -> History:
     keys: dict[Key, KeyHistory] = {draft.entry.key: draft.known for draft in drafts}
-    fleet = scene.fleet.name
     ours = history.our_rows
     rows = history.rows
     if scene.deployments is not None:
-        read = scene.deployments.body.rows
-        ours = frozenset(row.id for row in read if row.in_db and row.fleet == fleet)
-        ours = ours or rows_left(history, scene)
+        read = our_rows(scene.fleet.name, scene.deployments.body.rows)
+        ours = read or rows_left(history, scene)
         rows = {
             draft.row.id: draft.row_known
             for draft in drafts

@@ -126,6 +126,11 @@ class Record(NamedTuple):
         """Return the host's name, "" for a commercial deployment."""
         return self.deployment.host if self.deployment else ""
 
+    @property
+    def routed(self) -> bool:
+        """Tell whether LiteLLM sends callers to its row."""
+        return self.row is not None and self.row.live and not self.row.blocked
+
 
 @frozen
 class AttentionItem:

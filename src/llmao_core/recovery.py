@@ -10,10 +10,9 @@ from typing import NamedTuple
 from .keys import Key
 from .plan import Action, Hold
 from .records import Badge, Kind, Lifecycle, Record, SignalKind
-from .verdicts import DOWN
+from .verdicts import DOWN, UP
 from .waiting import VERBS
 
-_UP = (Lifecycle.HEALTHY, Lifecycle.CONFIGURED)
 _TO_ROUTE, _TO_WAIT, _TO_UNDRAIN, _TO_MEND, _TO_FIND = range(5)
 INSTALL = "`supervisorctl start llmao-install`"
 _ANSWERS_WRONGLY = (SignalKind.REFUSED, SignalKind.OTHER_MODEL, SignalKind.GARBLED)
@@ -39,7 +38,7 @@ def to_serve(
 
     servers: those that are meant to serve it. actions: planned, by key. retired: hosts.
     """
-    if all(one.kind is Kind.COMMERCIAL and one.lifecycle not in _UP for one in servers):
+    if all(one.kind is Kind.COMMERCIAL and one.lifecycle not in UP for one in servers):
         return _at_providers(servers)
     ways = sorted(_way(one, actions.get(one.key), retired) for one in servers)
     soonest = ways[0] if ways else Way(_TO_FIND, "Rent a box and approve it.")
@@ -51,11 +50,11 @@ def to_serve(
 
 
 def _way(record: Record, action: Action | None, retired: frozenset[str]) -> Way:
-    if record.unlisted and record.lifecycle not in _UP:
+    if record.unlisted and record.lifecycle not in UP:
         return Way(_TO_FIND, f"The box of {record.key} is gone: rent another and approve it.")
     if record.drained:
         return _undrain(record, retired)
-    if record.lifecycle in _UP:
+    if record.lifecycle in UP:
         return Way(_TO_ROUTE, _to_route(record, action))
     if record.lifecycle in DOWN:
         return _mend(record)
@@ -85,7 +84,7 @@ def _at_providers(servers: Sequence[Record]) -> str:
 
 def _undrain(record: Record, retired: frozenset[str]) -> Way:
     """Return how a drained server comes back; one that does not work has to be mended first."""
-    works = record.lifecycle in _UP
+    works = record.lifecycle in UP
     if record.host in retired:
         back = f"take {record.host} back from retirement on its page"
     else:

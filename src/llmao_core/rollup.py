@@ -45,7 +45,7 @@ def _model(
     orphans: Sequence[Record],
     unread: bool,
 ) -> ModelView:
-    routed = [one for one in countable if _routed(one)]
+    routed = [one for one in countable if one.routed]
     unchecked = [one for one in routed if one.lifecycle is Lifecycle.CONFIGURED]
     reached = [one for one in routed if one.reached]
     counted = [one for one in routed if _driven(one)]
@@ -55,7 +55,7 @@ def _model(
     lengths = [one.max_model_len for one in serving if one.max_model_len]
     judged = counted or members
     judged = [*judged, *orphans] if orphans else judged
-    unseen = unread or any(_routed(one) and not one.fresh for one in members)
+    unseen = unread or any(one.routed and not one.fresh for one in members)
     return ModelView(
         name=model.model_name,
         display_name=model.display_name or model.model_name,
@@ -74,10 +74,6 @@ def _model(
     )
 
 
-def _routed(record: Record) -> bool:
-    return record.row is not None and record.row.live and not record.row.blocked
-
-
 def _driven(record: Record) -> bool:
     """Tell whether something fresh says how a server is: llmao's own probe, or LiteLLM alone."""
     return (record.lifecycle in _COUNTED and record.fresh) or record.reached
@@ -85,7 +81,7 @@ def _driven(record: Record) -> bool:
 
 def _serves(record: Record) -> bool:
     """Tell whether callers are served, also by what nothing intends: until a person decides."""
-    return record.lifecycle is Lifecycle.HEALTHY and record.fresh and _routed(record)
+    return record.lifecycle is Lifecycle.HEALTHY and record.fresh and record.routed
 
 
 def _availability(healthy: int, counted: int, besides: int, unread: bool) -> Availability:
@@ -131,4 +127,4 @@ def _words(record: Record) -> str:
     life = record.lifecycle
     if record.reached:
         return _REACHED
-    return _NOT_ROUTED if life is Lifecycle.HEALTHY and not _routed(record) else _WORDS[life]
+    return _NOT_ROUTED if life is Lifecycle.HEALTHY and not record.routed else _WORDS[life]

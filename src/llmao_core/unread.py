@@ -25,7 +25,7 @@ def once_discovered(scene: Scene, history: History) -> Iterator[Deployment]:
         if known.discovered not in unread:
             continue
         host, port = host_and_port(key.base)
-        for model in _models(key.model, host, port, scene, history):
+        if (model := _model(key.model, host, port, scene, history)) is not None:
             row = HostRow(model.model_name, port, model.model_name)
             yield box_deployment(config, model, host, row)
 
@@ -39,19 +39,17 @@ def may_be_listed(deployment: Deployment, scene: Scene, history: History) -> boo
     if known is not None and known.discovered and known.discovered not in unread:
         return False
     host, port = deployment.host, deployment.listen_port
-    return bool(_models(deployment.model, host, port, scene, history))
+    return _model(deployment.model, host, port, scene, history) is not None
 
 
-def _models(
-    name: str, host: str, listen_port: int, scene: Scene, history: History
-) -> tuple[Model, ...]:
-    """Return the model that could be discovered there if a listing named the box, () for none."""
+def _model(name: str, host: str, listen_port: int, scene: Scene, history: History) -> Model | None:
+    """Return the model that could be discovered there if a listing named the box."""
     intended = scene.intended
     fleet = intended.config.fleet
     named = host in history.intended_hosts or host in intended.labels.retired_hosts
     if named or any(host in (one.name, *one.was) for one in intended.hosts.values()):
-        return ()
+        return None
     if not fleet.vllm_api_salt or listen_port not in fleet.listen_ports:
-        return ()
+        return None
     found = (one for one in intended.config.models if one.model_name == name and one.recipe)
-    return tuple(found)[:1]
+    return next(found, None)

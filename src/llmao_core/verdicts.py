@@ -23,6 +23,8 @@ class Lifecycle(enum.Enum):
     CONFIGURED = "Configured"
 
 
+# Where it can be called.
+UP = (Lifecycle.HEALTHY, Lifecycle.CONFIGURED)
 # Where it cannot be called, and somebody should look.
 DOWN = (
     Lifecycle.UNHEALTHY,

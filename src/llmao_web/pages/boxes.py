@@ -28,7 +28,8 @@ from llmao_web.shell.ledger import Note
 from llmao_web.shell.store import Fetches
 
 from .lines import port_of
-from .names import fetch_tone, page_of, page_of_box, tone
+from .names import fetch_tone, page_of, page_of_box
+from .warnings import serves
 
 NOWHERE = "in no listing"
 UNREAD = "a listing that is not read"
@@ -74,7 +75,7 @@ class Box:
             return _TONES.get(status, "plain")
         records = [each.record for each in self.served]
         fails = any(one.lifecycle in DOWN and not one.reached for one in records)
-        if any(_serves(one) for one in records):
+        if any(serves(one) for one in records):
             return "fair" if fails else "good"
         if fails:
             return "bad"
@@ -230,10 +231,6 @@ def fetched_by(name: str, host: HostView | None, fetches: Mapping[str, Fetches])
     if seen is None:
         return kept
     return evolve(kept, last=max(kept.last, seen)) if kept else Fetches(seen, seen)
-
-
-def _serves(record: Record) -> bool:
-    return record.row is not None and (record.reached or tone(record.lifecycle) == "good")
 
 
 # ---- matching

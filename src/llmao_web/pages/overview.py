@@ -11,14 +11,13 @@ from attrs import frozen
 from llmao_core.money import wasted
 from llmao_core.plan import Plan
 from llmao_core.prices import per_hour
-from llmao_core.records import Availability, HostView, Kind, Lifecycle, Record, SourceView, View
+from llmao_core.records import Availability, HostView, Kind, SourceView, View
 from llmao_core.snapshots import SourceState
-from llmao_core.verdicts import DOWN
+from llmao_core.verdicts import DOWN, UP
 
 from .names import counted
 
 _CALLABLE = (Availability.AVAILABLE, Availability.DEGRADED)
-_UP = (Lifecycle.HEALTHY, Lifecycle.CONFIGURED)
 
 
 @frozen
@@ -65,9 +64,9 @@ def _deployments(view: View) -> tuple[Tile, ...]:
     ours = [one for one in view.records if one.kind is not Kind.FOREIGN]
     reached = sum(one.reached for one in ours)
     lives = Counter(one.lifecycle for one in ours if not one.reached)
-    up, down = sum(lives[life] for life in _UP), sum(lives[life] for life in DOWN)
+    up, down = sum(lives[life] for life in UP), sum(lives[life] for life in DOWN)
     waiting = len(ours) - up - down - reached
-    serve = sum(one.lifecycle in _UP and not one.reached and _routed(one) for one in ours)
+    serve = sum(one.lifecycle in UP and not one.reached and one.routed for one in ours)
     words = f"of {counted(len(ours), 'deployment')} up and in LiteLLM"
     found = [Tile(f"{serve:,}", words, "good" if serve else "bad", "#models")]
     if up > serve:
@@ -79,11 +78,6 @@ def _deployments(view: View) -> tuple[Tile, ...]:
     if waiting:
         found.append(Tile(f"{waiting:,}", "loading or awaited", "fair", "#models"))
     return tuple(found)
-
-
-def _routed(record: Record) -> bool:
-    row = record.row
-    return row is not None and row.live and not row.blocked
 
 
 def _plan(plan: Plan | None) -> Tile:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from llmao_core.prices import per_hour
 from llmao_core.reboot import WAIT_S
-from llmao_core.records import HostView, Lifecycle, Record
+from llmao_core.records import HostView, Record
+from llmao_core.verdicts import UP
 
-_UP = (Lifecycle.HEALTHY, Lifecycle.CONFIGURED)
 # What a pass says while it adds a route, and before it has read it back.
 _ADDED = ("serving-absent", "discovered-serving", "pending")
 _RUNNING = "requests that run now are not cut off"
@@ -19,11 +19,12 @@ _RUNNING = "requests that run now are not cut off"
 
 def serving(records: Iterable[Record]) -> Mapping[str, int]:
     """Return how many deployments serve callers now, by model."""
-    return Counter(record.key.model for record in records if _serves(record))
+    return Counter(record.key.model for record in records if serves(record))
 
 
-def _serves(record: Record) -> bool:
-    return record.row is not None and (record.lifecycle in _UP or record.reached)
+def serves(record: Record) -> bool:
+    """Tell whether callers get it."""
+    return record.row is not None and (record.lifecycle in UP or record.reached)
 
 
 def drains_one(record: Record, host: HostView | None, now: Mapping[str, int]) -> tuple[str, ...]:
@@ -105,7 +106,7 @@ def retires(
 
 def callers(leaving: Sequence[Record], now: Mapping[str, int]) -> str:
     """Return what callers lose when these leave LiteLLM."""
-    gone = Counter(record.key.model for record in leaving if _serves(record))
+    gone = Counter(record.key.model for record in leaving if serves(record))
     if not gone and any(record.row is None and record.action_rule in _ADDED for record in leaving):
         return "It is being added to LiteLLM just now: that is undone."
     if not gone:

@@ -30,9 +30,6 @@ REMOVED = (
 )
 # In the order of ItemKind, everything up to here keeps callers from being served.
 _HURTS = tuple(ItemKind)[: tuple(ItemKind).index(ItemKind.DOWN) + 1]
-_HELD = {
-    ItemKind.WITNESS_MISSING: Hold.WITNESS,
-}
 
 
 @frozen
@@ -171,8 +168,10 @@ def _buttons(item: AttentionItem, waiting: Mapping[Key, Action]) -> Iterable[But
     if item.key is not None:
         action = waiting.get(item.key)
         return [run_button(action)] if action and item.button == "run" else []
-    held = [each for each in waiting.values() if each.hold is _HELD.get(item.kind)]
-    if item.button != "run" or not held:
+    if item.button != "run" or item.kind is not ItemKind.WITNESS_MISSING:
+        return []
+    held = [each for each in waiting.values() if each.hold is Hold.WITNESS]
+    if not held:
         return []
     released = tuple(each.digest for each in held[:MOST_AT_ONCE])
     words = counted(len(released), "removal")
