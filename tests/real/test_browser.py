@@ -143,7 +143,8 @@ async def test_a_stranger_is_approved_by_the_form(browser: Browser, fleet: Fleet
 async def test_without_script_the_page_reads_and_stays_current(
     browser: Browser, fleet: Fleet
 ) -> None:
-    """The page loads itself again, and then says what has become of the server."""
+    """The page loads itself again, and then says what has become of the server; the table of a
+    model that is well is shut again."""
     context = await browser.new_context(java_script_enabled=False)
     page = await context.new_page()
     await page.goto(f"{fleet.url}/models")
@@ -152,7 +153,8 @@ async def test_without_script_the_page_reads_and_stays_current(
     await expect(page.get_by_role("heading", name=MODEL)).to_be_visible()
 
     fleet.loading.vllm.mode = Mode.SERVES
-    await expect(line).to_contain_text("Healthy")
+    await expect(page.get_by_role("region", name=MODEL)).to_contain_text("2 healthy")
+    await expect(line).to_have_count(0)
     await context.close()
 
 

@@ -11,6 +11,7 @@ from llmao_core.actions import ActionKind
 from llmao_core.keys import Key
 from llmao_core.plan import Hold, Plan
 from llmao_core.records import AttentionItem, Availability, Badge, ItemKind, Kind, View
+from llmao_core.verdicts import Lifecycle
 from llmao_web.pages.models import MORE_SHOWN, OPEN_LINES, ModelsPages
 from llmao_web.pages.names import element, fetch_tone
 from llmao_web.pages.render import Renderer, clock_time, span
@@ -127,21 +128,25 @@ def opened(html: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("availability", "tables"),
+    ("availability", "life", "tables"),
     [
-        (Availability.UNAVAILABLE, 1),
-        (Availability.DEGRADED, 1),
-        (Availability.UNKNOWN, 1),
-        (Availability.AVAILABLE, 0),
+        (Availability.UNAVAILABLE, Lifecycle.UNHEALTHY, 1),
+        (Availability.DEGRADED, Lifecycle.UNHEALTHY, 1),
+        (Availability.UNKNOWN, Lifecycle.UNHEALTHY, 1),
+        (Availability.AVAILABLE, Lifecycle.HEALTHY, 0),
+        (Availability.AVAILABLE, Lifecycle.UNHEALTHY, 0),
+        (Availability.AVAILABLE, Lifecycle.LOADING, 1),
+        (Availability.AVAILABLE, Lifecycle.AWAITING, 1),
     ],
 )
-async def test_a_table_is_open_when_its_model_fails_callers(
-    availability: Availability, tables: int
+async def test_a_table_is_open_when_its_model_fails_callers_or_a_server_is_on_its_way(
+    availability: Availability, life: Lifecycle, tables: int
 ) -> None:
-    """What is Available is folded, whatever its servers do: each that fails has its item."""
+    """What fails has its item on top; nothing else shows how far a server is that loads."""
     desk, view = full(), a_view()
-    model = evolve(view.models[1], availability=availability)
-    desk.seen = evolve(view, models=(model,))
+    one = view.records[1]._replace(lifecycle=life)
+    model = evolve(view.models[1], keys=(one.key,), availability=availability)
+    desk.seen = evolve(view, models=(model,), records=(one,))
     assert tables == opened((await page(desk)).text)
 
 

@@ -17,6 +17,7 @@ from llmao_core.keys import Key
 from llmao_core.plan import Action, Plan
 from llmao_core.records import Availability, ModelView, Record, View
 from llmao_core.snapshots import SourceState
+from llmao_core.verdicts import Lifecycle
 from llmao_web.desk import Clock, Desk
 from llmao_web.people import FOR_CALLERS, user_of
 
@@ -33,9 +34,10 @@ from .work import Work, held_by_key, releasable, run_button, tally, told_apart, 
 RELOAD_S = 15
 MORE_SHOWN = 100
 ACTIONS_SHOWN = 100
-# Tables of models that fail callers are open from the start, up to so many lines: more are no help
-# on a telephone, and each has its item on top.
+# Tables that somebody has come to look into are open from the start, up to so many lines: more are
+# no help on a telephone, and what needs somebody has its item on top.
 OPEN_LINES = 20
+ON_THE_WAY = (Lifecycle.AWAITING, Lifecycle.LOADING)
 ADMIN, CALLER = "models/admin", "models/caller"
 LITELLM = "litellm"
 AS_INTENDED = "Nothing to do: LiteLLM is as intended."
@@ -276,14 +278,20 @@ def _how_bad(model: ModelView) -> tuple[bool, int]:
 
 
 def _opened(models: Iterable[ModelView], by_key: Mapping[Key, list[Record]]) -> Set[str]:
-    """Return the models whose tables are open from the start: not Available, and few lines."""
+    """Return the models whose tables are open from the start: few lines, and one looked for."""
     opened, lines = set(), 0
     for model in models:
-        count = len(_records(model, by_key))
-        if model.availability is not Availability.AVAILABLE and lines + count <= OPEN_LINES:
+        records = _records(model, by_key)
+        if _watched(model, records) and lines + len(records) <= OPEN_LINES:
             opened.add(model.name)
-            lines += count
+            lines += len(records)
     return opened
+
+
+def _watched(model: ModelView, records: list[Record]) -> bool:
+    """Tell whether it fails callers, or a server is on its way: that one has no item."""
+    failing = model.availability is not Availability.AVAILABLE
+    return failing or any(each.lifecycle in ON_THE_WAY for each in records)
 
 
 def _by_key(view: View) -> dict[Key, list[Record]]:
