@@ -168,10 +168,24 @@ def _pack(ordered: Sequence[tuple[str, Need]], room: Room, tight: bool) -> _Pack
             card, claim = min(fits, key=lambda one: _preference(one[0], one[1], tight))
             card.take(claim, each)
             continue
-        most = max(card.left_gb for card in packing.cards)
-        wants = f"{each.gb or 0:.1f} GB" if each.share is None else f"{each.share:g} of a card"
-        packing.misfits.append(f"{name} needs {wants}; {most:.1f} GB are left on a card.")
+        packing.misfits.append(_misfit(name, each, packing.cards))
     return packing
+
+
+def _misfit(name: str, each: Need, cards: Sequence[_Card]) -> str:
+    """Return why no card has room, and by how much: what a smaller choice would have to spare."""
+    card = max(cards, key=lambda card: card.left_gb)
+    wants = each.gb or 0.0
+    if each.share is not None:
+        given = each.share * card.gb
+        if wants > given:
+            said = f"its recipe gives it {each.share:g} of a card, {given:.1f} GB"
+            return f"{name} needs {wants:.1f} GB; {said}: {wants - given:.1f} GB are missing."
+        wants = given
+    share = "" if each.share is None else f", {each.share:g} of a card"
+    left = f"{card.left_gb:.1f} GB are left on a card"
+    missing = max(0.1, wants - card.left_gb)
+    return f"{name} needs {wants:.1f} GB{share}; {left}: {missing:.1f} GB are missing."
 
 
 def _preference(card: _Card, claim: int, tight: bool) -> float:

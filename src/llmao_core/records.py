@@ -211,13 +211,14 @@ class ModelView:
 
 @frozen
 class SourceView:
-    """One source and how it is doing."""
+    """One source and how it is doing. listing: it is a provider's list of boxes."""
 
     name: str
     state: SourceState
     taken_at: float | None
     interval_s: float | None
     trouble: Trouble | None = None
+    listing: bool = False
 
 
 @frozen

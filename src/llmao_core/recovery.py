@@ -43,9 +43,9 @@ def to_serve(
     ways = sorted(_way(one, actions.get(one.key), retired) for one in servers)
     soonest = ways[0] if ways else Way(_TO_FIND, "Rent a box and approve it.")
     if soonest.takes == _TO_WAIT and any(way.takes == _TO_MEND for way in ways):
-        return f"{soonest.words} What is down has an item here: mend it meanwhile."
+        return f"{soonest.words} What is down has its own item: mend it meanwhile."
     if soonest.takes == _TO_MEND and sum(way.takes == _TO_MEND for way in ways) > 1:
-        return "Mend a server of it: each has an item here. Or rent one more box and approve it."
+        return "Mend a server of it: each has its own item. Or rent one more box and approve it."
     return soonest.words
 
 
@@ -64,7 +64,7 @@ def _way(record: Record, action: Action | None, retired: frozenset[str]) -> Way:
 def _to_find(record: Record) -> Way:
     """Return what to do about a server that was not seen to serve yet."""
     if Badge.AMBIGUOUS in record.badges:
-        words = f"See its item here how to name {record.host}: it could be several instances."
+        words = f"See in its own item how to name {record.host}: it could be several instances."
         return Way(_TO_FIND, words)
     if Badge.UNPLACED in record.badges and record.kind is not Kind.COMMERCIAL:
         return Way(_TO_FIND, _to_place(record))
@@ -102,7 +102,7 @@ def _mend(record: Record) -> Way:
         return Way(_TO_MEND, _at_providers((record,)))
     return Way(
         _TO_MEND,
-        f"Mend {record.key}, which is {record.lifecycle.value}: its item here says how. Or rent "
+        f"Mend {record.key}, which is {record.lifecycle.value}: its own item says how. Or rent "
         "one more box and approve it.",
     )
 
@@ -155,8 +155,8 @@ def _held(action: Action) -> str:
 
 
 _HELD = {
-    Hold.BACKOFF: " Its item here says what LiteLLM refused.",
-    Hold.NOT_KEPT: " Its item here says what to correct.",
+    Hold.BACKOFF: " Its own item says what LiteLLM refused.",
+    Hold.NOT_KEPT: " Its own item says what to correct.",
     Hold.BRAKE: " Release the brake if that is meant.",
 }
 

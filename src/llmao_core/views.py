@@ -257,16 +257,24 @@ def source_views(snapshots: Snapshots, now: float) -> tuple[SourceView, ...]:
         "litellm_health": snapshots.health,
         **dict(sorted(snapshots.inventories.items())),
     }
-    views = [source_view(name, reading, intended, now) for name, reading in readings.items()]
+    views = [
+        source_view(name, reading, intended, now, listing=name in snapshots.inventories)
+        for name, reading in readings.items()
+    ]
     state = SourceState.UNREAD if intended is None else SourceState.FRESH
     return (SourceView("intended", state, None, None, snapshots.troubles.get("config")), *views)
 
 
 def source_view(
-    name: str, reading: Reading[Any], intended: Intended | None, now: float
+    name: str,
+    reading: Reading[Any],
+    intended: Intended | None,
+    now: float,
+    *,
+    listing: bool = False,
 ) -> SourceView:
     """Return one source and its state."""
     threshold = intended.config.fleet.health_fail_threshold if intended else 3
     taken_at = reading.snapshot.taken_at if reading.snapshot else None
     state = reading.state(now, threshold)
-    return SourceView(name, state, taken_at, reading.interval_s, reading.trouble)
+    return SourceView(name, state, taken_at, reading.interval_s, reading.trouble, listing)

@@ -100,6 +100,25 @@ def test_weights_of_one_model_count_once_on_the_disk() -> None:
     assert ("The weights need 120.0 GB of disk; the box has 100.0 GB.",) == too_much.misfits
 
 
+@pytest.mark.parametrize(
+    ("recipes", "said"),
+    [
+        ([recipe(30)], "s0 needs 30.0 GB; 22.1 GB are left on a card: 7.9 GB are missing."),
+        (
+            [recipe(9, gpu_memory_utilization=0.5), recipe(9, gpu_memory_utilization=0.75)],
+            "s0 needs 12.0 GB, 0.5 of a card; 4.1 GB are left on a card: 7.9 GB are missing.",
+        ),
+        (
+            [recipe(20, gpu_memory_utilization=0.5)],
+            "s0 needs 20.0 GB; its recipe gives it 0.5 of a card, 12.0 GB: 8.0 GB are missing.",
+        ),
+    ],
+)
+def test_what_is_missing_is_said_in_gb(recipes: list[Recipe], said: str) -> None:
+    """Whoever looks for a smaller variant knows how much smaller; a share is no size."""
+    assert (said,) == together(ONE, *recipes).misfits
+
+
 def test_what_is_not_known_is_said_and_is_no_misfit() -> None:
     """A box that no listing names, a recipe that says nothing."""
     blind = together(Room(), recipe(9))

@@ -32,7 +32,7 @@ def works(**more: Any) -> dict[str, Any]:
         (works(writes="none"), "Wait: adding 203.0.113.10:8001 small is under way."),
         (works(policy={"add_litellm": "needs_human"}), "waits for you, as the policy says: press"),
         (works(policy={"add_litellm": "observe"}), "only observed: set its policy to `auto`"),
-        (works(writes="fail"), "is held: waits before the next try. Its item here says what"),
+        (works(writes="fail"), "is held: waits before the next try. Its own item says what"),
     ],
 )
 def test_the_action_that_brings_it_back_is_named_with_what_it_waits_for(
@@ -59,7 +59,7 @@ def test_a_server_that_refuses_our_key_is_to_be_mended() -> None:
     it.step(60)
     lives = {str(one.key): one.lifecycle for one in it.view.records}
     assert Lifecycle.REJECTED is lives[f"{ONE}:8001 small"]
-    assert of(it).remedy.startswith("Mend 203.0.113.10:8001 small, which is Rejected: its item")
+    assert of(it).remedy.startswith("Mend 203.0.113.10:8001 small, which is Rejected: its own")
 
 
 def test_a_drained_server_is_undrained_and_a_retired_one_taken_back() -> None:
@@ -78,7 +78,7 @@ def test_what_loads_is_waited_for_and_what_is_down_mended_meanwhile() -> None:
     it.step(300)
     remedy = of(it).remedy
     assert remedy.startswith("Wait: 203.0.113.11:8001 small loads.")
-    assert remedy.endswith("What is down has an item here: mend it meanwhile.")
+    assert remedy.endswith("What is down has its own item: mend it meanwhile.")
 
 
 def test_a_box_that_no_listing_has_any_more_is_not_waited_for() -> None:

@@ -34,6 +34,12 @@ def record(it: Walk) -> Record:
     return found
 
 
+def test_which_sources_are_listings_is_told() -> None:
+    """Of a listing that is unread, people are told what it costs them not to know it."""
+    it = walk({"at": 0, "listings": LISTED, "servers": SERVES, "rows": [ROW]})
+    assert ["vast"] == [one.name for one in it.view.sources if one.listing]
+
+
 # ---- what nothing intends
 
 

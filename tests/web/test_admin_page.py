@@ -16,8 +16,11 @@ from llmao_core.errors import Problem
 from llmao_core.intended import Approval
 from llmao_core.protocol import Unknown
 from llmao_core.records import ItemKind
+from llmao_core.verdicts import Lifecycle
 from llmao_web.box_files import read_box_file
 from llmao_web.pages.admin import AdminPages
+from llmao_web.pages.approving import approving
+from llmao_web.pages.forms import fields_of
 from llmao_web.pages.hosts_lines import hosts_lines
 from llmao_web.pages.log import PAGE, line
 from llmao_web.pages.names import capital
@@ -76,6 +79,24 @@ async def test_what_has_no_server_yet_is_suggested_first() -> None:
         await world.service.office.approve("c.9001", (HostRow("gemma", 8001, "gemma"),), "alice")
         await world.clock.advance(1)
         assert ["qwen"] == chosen(await html(world, path))
+
+
+@pytest.mark.parametrize(("reached", "first"), [(True, "qwen"), (False, "gemma")])
+async def test_a_server_that_only_litellm_reaches_counts_when_rows_are_suggested(
+    reached: bool, first: str
+) -> None:
+    """Callers are served by it, though llmao's own probes fail."""
+    async with rig(config(fleet=evolve(config().fleet, hosts=()))) as world:
+        office = world.service.office
+        await office.approve("c.9001", (HostRow("gemma", 8001, "gemma"),), "alice")
+        await world.clock.advance(1)
+        intended, view = world.service.board.intended(), world.service.board.view()
+        assert intended is not None
+        assert view is not None
+        one = view.records[0]._replace(lifecycle=Lifecycle.UNHEALTHY, reached=reached)
+        form = fields_of(f"host={STRANGER}")
+        made = await approving(intended, evolve(view, records=(one,)), office, form)
+        assert [first] == [row.model for row in made.rows]
 
 
 async def test_a_listing_without_memory_is_said_to_be_one() -> None:
@@ -145,7 +166,7 @@ async def test_fit_is_shown_for_what_was_chosen() -> None:
         path = f"/admin?{urlencode(chosen)}"
         told = await words(world, path)
         assert "does not fit" in told
-        assert "qwen needs 9.0 GB; 4.1 GB are left on a card." in told
+        assert "qwen needs 9.0 GB; 4.1 GB are left on a card: 4.9 GB are missing." in told
         assert 'action="/do-approve"' in await html(world, path)
         assert "with 2 models though it does not fit: gemma, qwen" in told
         assert "Left then" not in told

@@ -70,11 +70,12 @@ def test_a_box_that_is_rented_no_more_or_never_was_costs_nothing() -> None:
 
 def test_what_a_listing_that_is_unread_says_of_money_is_marked() -> None:
     """As it was listed last; of one that was never read it is not known what it costs."""
-    vast = SourceView("vast", SourceState.STALE, NOW - 900, 60.0)
-    runpod = SourceView("runpod", SourceState.UNREAD, None, 60.0)
+    vast = SourceView("vast", SourceState.STALE, NOW - 900, 60.0, listing=True)
+    runpod = SourceView("runpod", SourceState.UNREAD, None, 60.0, listing=True)
+    litellm = SourceView("litellm", SourceState.UNREAD, None, 60.0)
     view = View(NOW, hosts=(box("1", 0.4, stale=True),), sources=(vast,))
     assert ["$0.40/h rented, vast as last listed"] == money(view)
-    both = evolve(view, sources=(vast, runpod))
+    both = evolve(view, sources=(litellm, vast, runpod))
     assert ["$0.40/h rented, vast as last listed, without runpod: not known now"] == money(both)
     assert ["$?/h rented, without runpod: not known now"] == money(evolve(both, hosts=()))
 

@@ -177,10 +177,11 @@ def _room(instance: Instance | None) -> Room:
 def _wanting(models: Iterable[Model], view: View | None) -> list[Model]:
     """Return models, those with the fewest servers first, of these the largest.
 
-    A server counts that works or is on its way: boxes approved one after the other differ.
+    A server counts that callers reach or that is on its way: boxes approved one after the other
+    differ.
     """
     records = view.records if view else ()
-    served = Counter(one.key.model for one in records if one.lifecycle not in DOWN)
+    served = Counter(one.key.model for one in records if one.reached or one.lifecycle not in DOWN)
     return sorted(
         models,
         key=lambda model: (

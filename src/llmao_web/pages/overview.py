@@ -52,7 +52,7 @@ def _models(view: View) -> Tile:
     unknown = sum(model.availability is Availability.UNKNOWN for model in view.models)
     degraded = sum(model.availability is Availability.DEGRADED for model in view.models)
     wanted = [model for model in view.models if model.keys]
-    tone = "fair" if degraded or unknown else "good"
+    tone = ("fair" if degraded or unknown else "good") if wanted else "plain"
     words = f"of {counted(len(view.models), 'model')} can be called"
     if unknown:
         words += f", {unknown:,} not known now" if can else ": not known now"
@@ -68,7 +68,8 @@ def _deployments(view: View) -> tuple[Tile, ...]:
     waiting = len(ours) - up - down - reached
     serve = sum(one.lifecycle in UP and not one.reached and one.routed for one in ours)
     words = f"of {counted(len(ours), 'deployment')} up and in LiteLLM"
-    found = [Tile(f"{serve:,}", words, "good" if serve else "bad", "#models")]
+    tone = ("good" if serve else "bad") if ours else "plain"
+    found = [Tile(f"{serve:,}", words, tone, "#models")]
     if up > serve:
         found.append(Tile(f"{up - serve:,}", "up, and not in LiteLLM", "fair", "#models"))
     if reached:
@@ -109,13 +110,9 @@ def _cost(view: View) -> tuple[Tile, ...]:
     return (Tile(figure, f"rented{unpriced}{told}", tone, "/boxes"), *lost(view))
 
 
-_NOT_PROVIDERS = ("intended", "litellm", "litellm_health")
-
-
 def _unread(sources: Iterable[SourceView]) -> list[str]:
     """Return the providers whose listing was never read."""
-    unread = [one.name for one in sources if one.state is SourceState.UNREAD]
-    return [one for one in unread if one not in _NOT_PROVIDERS]
+    return [one.name for one in sources if one.listing and one.state is SourceState.UNREAD]
 
 
 def _all(names: Iterable[str]) -> str:

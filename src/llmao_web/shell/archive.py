@@ -164,12 +164,8 @@ class Archive:
 
     def _unread(self) -> list[str]:
         """Return the providers whose listing the newest pass could not rest on."""
-        listings = self._board.listings()
-        return [
-            one.name
-            for one in self._view().sources
-            if one.name in listings and one.state is not SourceState.FRESH
-        ]
+        sources = self._view().sources
+        return [one.name for one in sources if one.listing and one.state is not SourceState.FRESH]
 
     def _is_configured(self, host: str) -> bool:
         hosts = self._reloader.config.fleet.hosts
