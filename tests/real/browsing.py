@@ -112,7 +112,18 @@ async def fleet(tmp_path: Path, chromium: str) -> AsyncIterator[Fleet]:
     """Give a running llmao; without a browser none is started."""
     assert chromium
     async with running(tmp_path) as fleet:
+        await _read_back(fleet)
         yield fleet
+
+
+async def _read_back(fleet: Fleet) -> None:
+    """Wait until llmao has seen in LiteLLM what it wrote: its pages say so until then."""
+    async with fleet.stage.visitor(fleet.stage.made[0]) as admin:
+        for _ in range(round(PATIENCE_MS / 200)):
+            if "being written" not in (await admin.get("/models")).text:
+                return
+            await asyncio.sleep(0.2)
+    raise AssertionError("llmao has not read back what it wrote")
 
 
 def row(page: Page, server: Server) -> Locator:

@@ -11,7 +11,7 @@ from llmao_web.sim.many import seeds_of
 from llmao_web.sim.replicas import SQL_EVERY, TWO_EVERY
 from llmao_web.sim.run import Result, run_seed
 
-SEEDS = range(1, 101)
+SEEDS = range(1, 126)
 HOURS = 2.0
 # Two llmao's take three times as long as one; more happens to them meanwhile.
 HOURS_OF_TWO = 1.0
