@@ -118,6 +118,11 @@ class Key:
     def __str__(self) -> str:
         return f"{self.shown} {self.model}"
 
+    @property
+    def place(self) -> str:
+        """Return the host of a box, or the provider's name."""
+        return self.shown.rpartition(":")[0].strip("[]") or self.shown
+
 
 def box_key(host: str, listen_port: int, model: str) -> Key:
     """Return the key of a model served by a box."""

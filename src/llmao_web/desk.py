@@ -130,8 +130,8 @@ class Office(Protocol):
         """Return entries of the ledger, newest first; actor: of one person, "" for all."""
         ...
 
-    async def transitions(self, limit: int) -> Sequence[Transition]:
-        """Return changes of lifecycles, newest first."""
+    async def transitions(self, limit: int, host: str = "") -> Sequence[Transition]:
+        """Return changes of lifecycles, newest first; host: of one host or provider, "" for all."""
         ...
 
     async def fetches(self) -> Mapping[str, Fetches]:

@@ -8,9 +8,10 @@ from attrs import evolve
 
 from llmao_core.actions import ActionKind, Order
 from llmao_core.keys import Key
-from llmao_core.plan import Plan
+from llmao_core.plan import Action, Plan
 from llmao_core.reconcile import reconcile
 from llmao_core.testing.fake_vllm import Mode
+from llmao_web.shell.executor import Executor
 from llmao_web.shell.loop import Reconcile
 from llmao_web.sim.acts import Acts
 from llmao_web.sim.fleet import BY_CONTRACT, FLEET, LATER
@@ -89,9 +90,31 @@ def test_a_serving_route_is_removed() -> None:
     assert "no-serving-route-removed" == named(lived(orders))
 
 
+def test_what_a_pass_sees_serve_is_not_planned() -> None:
+    """An llmao that never plans to add is found by the first pass that should have."""
+    assert "ready-is-planned" == named(lived(nothing, without(ActionKind.ADD_LITELLM)))
+
+
 def test_a_serving_server_is_not_routed() -> None:
-    """An llmao that never adds is found."""
-    assert "serving-is-routed" == named(lived(nothing, without(ActionKind.ADD_LITELLM)))
+    """An llmao that says for ever that a server has not yet proven to serve is found."""
+
+    def rule(*arguments: Any) -> Any:
+        view, plan, history = without(ActionKind.ADD_LITELLM)(*arguments)
+        records = tuple(each._replace(action_rule="not-proven") for each in view.records)
+        return evolve(view, records=records), plan, history
+
+    assert "serving-is-routed" == named(lived(nothing, rule))
+
+
+def test_what_is_planned_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An executor that leaves what is to be added where it is, is found."""
+    due = Executor._due
+
+    def lazy(self: Executor, action: Action) -> bool:
+        return action.kind is not ActionKind.ADD_LITELLM and due(self, action)
+
+    monkeypatch.setattr(Executor, "_due", lazy)
+    assert "planned-is-begun" == named(lived(nothing))
 
 
 def test_a_dead_server_stays_routed() -> None:
@@ -189,7 +212,7 @@ def test_a_drained_key_never_comes_back() -> None:
     def for_a_minute(world: World, acts: Acts) -> None:
         world.spawn(a_minute(world, first_key(world)))
 
-    assert "serving-is-routed" == named(lived(for_a_minute, for_ever))
+    assert "ready-is-planned" == named(lived(for_a_minute, for_ever))
     assert lived(for_a_minute) is None
 
 

@@ -361,6 +361,11 @@ async def test_transitions_are_below_the_log() -> None:
         await world.service.office.approve(STRANGER, (HostRow("qwen", 8001, "qwen"),), "alice")
         await world.clock.advance(5)
         assert "c.9000:8001 qwen new Awaiting" in await words(world, "/admin/log")
+        of_host = await words(world, f"/admin/log?host={STRANGER}")
+        assert "c.9000:8001 qwen new Awaiting" in of_host
+        assert "Transitions 1" in of_host
+        assert "Transitions" not in await words(world, "/admin/log?host=c.9999")
+        assert "Transitions" not in await words(world, "/admin/log?actor=alice")
 
 
 @pytest.mark.parametrize("kind", EntryKind)

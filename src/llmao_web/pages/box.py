@@ -180,8 +180,7 @@ def items_about(
     names = {host, *(intended.was if intended else ()), *(box.names if box else ())}
     for item in items:
         # The item of an orphan has no host; its key's name begins with one.
-        place = item.key.shown.rpartition(":")[0].strip("[]") if item.key else ""
-        if item.host in names or place in names:
+        if item.host in names or (item.key and item.key.place in names):
             yield item
 
 

@@ -63,7 +63,9 @@ async def _context(office: Office, asked: Form, fleet: str) -> dict[str, Any]:
         before=number,
         limit=PAGE + 1,
     )
-    trouble, found, moved = await _read(office, wanted, actor)
+    trouble, found, moved = await _read(
+        office, wanted, actor, changes=not (kind or actor or number)
+    )
     shown = found[:PAGE]
     filters = {
         name: value for name, value in (("kind", kind), ("host", host), ("actor", actor)) if value
@@ -78,7 +80,7 @@ async def _context(office: Office, asked: Form, fleet: str) -> dict[str, Any]:
         "actor": actor,
         "newest": f"/admin/log?{urlencode(filters)}" if number else "",
         "older": f"/admin/log?{urlencode(older)}" if older else "",
-        "transitions": () if narrowed else moved,
+        "transitions": moved,
         "trouble": trouble,
         "narrowed": narrowed,
         "page_of": lambda key: page_of(fleet, key),
@@ -86,11 +88,15 @@ async def _context(office: Office, asked: Form, fleet: str) -> dict[str, Any]:
 
 
 async def _read(
-    office: Office, wanted: Wanted, actor: str
+    office: Office, wanted: Wanted, actor: str, *, changes: bool
 ) -> tuple[str, Sequence[Numbered], Sequence[Transition]]:
-    """Return entries and transitions, or why they could not be read."""
+    """Return entries and transitions, or why they could not be read.
+
+    changes: transitions, too; they have no kind and nobody does them.
+    """
     try:
-        return "", await office.entries(wanted, actor), await office.transitions(PAGE)
+        moved = await office.transitions(PAGE, wanted.host) if changes else ()
+        return "", await office.entries(wanted, actor), moved
     except LlmaoError as error:
         return str(error), (), ()
 

@@ -104,9 +104,13 @@ class Archive:
             part = evolve(part, before=some[-1].number)
         return found[: wanted.limit]
 
-    async def transitions(self, limit: int) -> Sequence[Transition]:
-        """Return changes of lifecycles, newest first."""
-        return await self._store.transitions(limit=limit)
+    async def transitions(self, limit: int, host: str = "") -> Sequence[Transition]:
+        """Return changes of lifecycles, newest first; host: of one host or provider, "" for all."""
+        if not host:
+            return await self._store.transitions(limit=limit)
+        keys = [key for key in await self._store.keys() if key.place == host]
+        found = [await self._store.transitions(key, limit) for key in keys]
+        return sorted((one for some in found for one in some), key=_newest_first)[:limit]
 
     async def fetches(self) -> Mapping[str, Fetches]:
         """Return what hosts fetched, over restarts, by name."""
@@ -198,3 +202,7 @@ def _cost(instance: Instance, now: float) -> float | None:
     if instance.price_per_hour is None or instance.started_at is None:
         return None
     return round(instance.price_per_hour * max(0.0, now - instance.started_at) / _HOUR_S, 2)
+
+
+def _newest_first(moved: Transition) -> float:
+    return -moved.at

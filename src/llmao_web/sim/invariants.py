@@ -24,6 +24,7 @@ from .fleet import FLEET
 from .leading import Leading
 from .limits import Limits, backoff_s
 from .process import Llmao
+from .prompt import Prompt
 from .world import World
 
 HOUR_S = 3600.0
@@ -56,6 +57,7 @@ class Judge:
     _removals: dict[str, deque[float]] = field(factory=dict)
     _orders: deque[tuple[float, str]] = field(factory=deque)
     _plans: dict[Llmao, Plan] = field(factory=dict)
+    _prompt: Prompt = field(factory=Prompt)
 
     def __attrs_post_init__(self) -> None:
         config: Config = self.world.config
@@ -95,6 +97,22 @@ class Judge:
         for item in view.items:
             if item.id == FAILED:
                 self.world.fail("pass", item.sentence)
+        self._judge_prompt(who, view, plan)
+
+    def _judge_prompt(self, who: Llmao, view: View, plan: Plan) -> None:
+        """What a pass sees serve is planned, and what is planned is begun."""
+        found = self._prompt.unplanned(view, plan)
+        if found is None and who is self.world.llmao:
+            limit_s = self.limits.heeded_s * self._pace
+            found = self._prompt.idle(who, plan, self.world.seconds, self._able_to_add, limit_s)
+        if found is not None:
+            self.world.fail(found.name, found.what, found.key)
+
+    def _able_to_add(self, target: str) -> float:
+        deployment = self.world.deployment_by(target)
+        if deployment is None:
+            return math.inf
+        return self._seen_since(deployment, ActionKind.ADD_LITELLM)
 
     def ordered(self, order: Order, who: Llmao) -> None:
         """Judge one order as the executor begins it."""
@@ -103,6 +121,7 @@ class Judge:
         action = next((a for a in planned if a.order.target == order.target), None)
         rule = action.rule if action else "no plan"
         why = f"{action.reason} {'; '.join(action.evidence)}" if action else ""
+        self._prompt.begun(who, order)
         self.world.tell(key, f"{who.name} begins {order.kind.value} by {rule}: {why}")
         if self.leading is not None:
             self.leading.begins(order, who)
