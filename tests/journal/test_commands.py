@@ -9,9 +9,10 @@ import pytest
 from llmao_core.keys import Key
 from llmao_core.testing.fleets import SECRETS
 from llmao_web.cli import main
+from llmao_web.shell.journal_reader import journal_files
 from llmao_web.shell.journal_record import Pass
 
-from .recording import keep, lived, troubled
+from .recording import keep, keeper, lived, troubled
 
 
 @pytest.fixture(name="life", scope="module")
@@ -187,12 +188,51 @@ def test_damage_is_told_and_the_rest_is_replayed(
     folder: Path, life: list[Pass], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A torn end costs the last pass; the journal of before is told, with a warning."""
-    (path,) = folder.iterdir()
+    (path,) = journal_files(folder)
     path.write_bytes(path.read_bytes()[:-5])
     code, _, err = ran(capsys, "replay", folder, "--against")
     assert 0 == code
     assert "it ends within a record" in err
     assert f"{len(life) - 1} passes" in err
+
+
+@pytest.fixture(name="shared")
+def _shared(life: list[Pass], tmp_path: Path) -> Path:
+    """Return the folder of two llmaos that ran at once; the second began when half was over."""
+    folder = tmp_path / "shared"
+    first, second = keeper(folder), keeper(folder)
+    for place, one in enumerate(life):
+        first.keep(one, after_gap=False)
+        if place >= len(life) // 2:
+            second.keep(one, after_gap=False)
+    first.close()
+    second.close()
+    return folder
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["replay", "FOLDER"],
+        ["replay", "FOLDER", "--against"],
+        ["replay", "FOLDER", "--at", "LAST"],
+        ["replay", "FOLDER", "--key", "c.100"],
+        ["explain", "--journal", "FOLDER", "c.100"],
+    ],
+)
+def test_of_two_journals_one_is_told_and_it_is_said_which(
+    shared: Path, life: list[Pass], capsys: pytest.CaptureFixture[str], asked: list[str]
+) -> None:
+    """The one in the folder named, whole; whoever keeps another there is named, and can be read."""
+    last = str(life[-1].at)
+    for folder, passes in ((shared, len(life)), (shared / "2", len(life) - len(life) // 2)):
+        given = {"FOLDER": str(folder), "LAST": last}
+        code, out, err = ran(capsys, *[given.get(each, each) for each in asked])
+        assert 0 == code
+        assert f"Read: the journal in {folder}." in err
+        assert (folder == shared) == (f"Not read: {shared}/2, kept by" in err)
+        assert f"{passes} passes, 0 " in err or "As of 1970-01-12" in err
+        assert ("c.100" in out) == ("--against" not in asked)
 
 
 def test_the_configuration_says_where_the_journal_is(

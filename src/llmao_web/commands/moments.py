@@ -3,12 +3,15 @@
 Rule of this file: a moment is told in UTC, and read in UTC unless it says otherwise.
 """
 
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from .printing import clean
 
 if TYPE_CHECKING:
     from llmao_web.shell.once import Looked
@@ -52,11 +55,24 @@ def shown(at: float) -> str:
         return repr(at)
 
 
+def say_which(folder: Path) -> None:
+    """Say which journal is read, and which others stand beside it."""
+    from llmao_web.shell.journal_folder import others
+
+    told = f"Read: the journal in {folder}."
+    # A folder that cannot be read is said by whoever reads it.
+    with contextlib.suppress(OSError):
+        if found := others(folder):
+            told += f" Not read: {', '.join(map(str, found))}, kept by other llmaos on that folder."
+    click.echo(clean(told), err=True)
+
+
 def looked_at(folder: Path, at: float | None) -> "Looked":
     """Return what a journal tells of a moment, in the shape of a look."""
     from llmao_web.shell.once import Looked
     from llmao_web.shell.replaying import view_at
 
+    say_which(folder)
     found = view_at(folder, at)
     click.echo(f"As of {shown(found.recorded.at)}.", err=True)
     return Looked(found.view, found.plan, settled=True, unread=())

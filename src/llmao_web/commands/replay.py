@@ -16,7 +16,7 @@ from llmao_core.keys import Key
 
 from .common import config_option, json_option, loaded_parts
 from .explain import as_value, chooser, lines
-from .moments import at_option, looked_at, shown
+from .moments import at_option, looked_at, say_which, shown
 from .printing import clean
 from .retelling import Event, Story, everybody, line, otherwise
 
@@ -52,7 +52,8 @@ def replay(
 ) -> None:
     """Tell from the journal in DIR what was decided and why, one line per change.
 
-    DIR: the configuration's journal.path unless given. --at tells everything about one moment.
+    DIR: the configuration's journal.path unless given; a folder in it, of which standard error
+    tells, is the journal of another llmao. --at tells everything about one moment.
     With --json there is one object on each line.
     """
     if at is not None and against:
@@ -62,6 +63,7 @@ def replay(
     if at is not None:
         _print_moment(folder, at, chosen, as_json=as_json)
         return
+    say_which(folder)
     told = Compared(folder, chosen) if against else Told(folder, chosen)
     for event in told.events():
         click.echo(json.dumps(event) if as_json else line(event))

@@ -16,7 +16,8 @@ from llmao_core.config import JournalConfig
 from llmao_core.errors import Trouble
 
 from .journal_codec import JournalError
-from .journal_file import Appender, day_of, files
+from .journal_file import Appender, day_of
+from .journal_folder import Place, tidy
 from .journal_record import Pass, Recorder
 from .unexpected import log_unexpected
 
@@ -55,12 +56,15 @@ Opens = Callable[[Path, str], Writes]
 class Keeper:
     """Writes records into files, one after the other, and removes old files.
 
-    Belongs to one thread. `trouble` says why nothing is kept, None while all is.
+    Belongs to one thread. `trouble` says why nothing is kept, None while all is. Of several on one
+    folder each has a place of its own in it, and all together keep to its bounds.
     """
 
     def __init__(self, folder: Path, config: JournalConfig, opens: Opens = Appender.begun) -> None:
         self.trouble: Trouble | None = None
         self.dropped = 0
+        self._root = folder
+        self._place = Place(folder)
         self._folder = folder
         self._days = config.keep_days
         self._most = config.max_mb * 1_000_000
@@ -91,14 +95,20 @@ class Keeper:
             self.trouble = None
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, and leave the folder to others."""
+        try:
+            self._shut()
+        finally:
+            self._place.release()
+
+    def _shut(self) -> None:
         file, self._file = self._file, None
         if file is not None:
             file.close()
 
     def _keep(self, one: Pass) -> None:
-        self._rotate(one.at)
         due = not 0 <= one.at - self._keyframe_at < KEYFRAME_S
+        self._rotate(one.at, due=due)
         content, keyframe = self._recorder.record(one, keyframe=due)
         assert self._file is not None
         self._file.append(one.at, content, keyframe=keyframe)
@@ -106,24 +116,23 @@ class Keeper:
             self._keyframe_at = one.at
             self._tidy(one.at)
 
-    def _rotate(self, at: float) -> None:
+    def _rotate(self, at: float, *, due: bool) -> None:
+        """Begin another file where a day, a file or a folder ends. due: a keyframe is."""
         day, most = day_of(at), min(self._most // _FILE_PART, MOST_FILE_BYTES)
-        if self._file is not None and self._day == day and self._file.size < most:
+        folder = self._place.taken() if due or self._file is None else self._folder
+        here = (self._folder, self._day) == (folder, day)
+        if self._file is not None and here and self._file.size < most:
             return
-        self.close()
+        if folder != self._folder:
+            log.info("journal", kept_in=str(folder))
+        self._shut()
         self._recorder.forget()
-        self._file, self._day = self._opens(self._folder, day), day
+        self._file = self._opens(folder, day)
+        self._folder, self._day = folder, day
 
     def _tidy(self, at: float) -> None:
-        """Remove files that are too old or too much, the oldest first and never the newest."""
         oldest = day_of(max(at - self._days * 86_400, 0.0))
-        found = files(self._folder)[:-1]
-        size = sum(path.stat().st_size for path in files(self._folder))
-        for path in found:
-            if path.name[: len(oldest)] >= oldest and size <= self._most:
-                return
-            size -= path.stat().st_size
-            path.unlink()
+        tidy(self._root, oldest, self._most)
 
     def _failed(self, one: Pass, why: str) -> None:
         self._drop()
@@ -132,7 +141,7 @@ class Keeper:
             log.warning("journal", trouble=why)
             self.trouble = Trouble("Journal", why, one.at)
         try:
-            self.close()
+            self._shut()
         except OSError:
             log.debug("journal", trouble="its file cannot be closed")
 
