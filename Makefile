@@ -12,6 +12,7 @@ help:  ## this list
 setup: $(READY)  ## make .venv with the command llmao in it
 
 $(READY): pyproject.toml
+	@echo "Setting up .venv, with what the tests need: about two minutes, once."
 	@if command -v uv >/dev/null; then \
 	  uv venv -q --allow-existing --python '>=3.11' .venv && uv pip install -q --python $(PY) -e '.[test]'; \
 	else \

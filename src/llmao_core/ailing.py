@@ -75,14 +75,17 @@ def standing(record: Record) -> str:
 # ---- servers
 
 
-def down(record: Record, models: Models) -> AttentionItem:
-    """Return the item of a server that should serve and does not."""
+def down(record: Record, models: Models, rebooters: frozenset[str]) -> AttentionItem:
+    """Return the item of a server that should serve and does not.
+
+    rebooters: the providers that can be told to reboot a box.
+    """
     detail = f" The newest probe: {record.signal.detail}." if record.signal.detail else ""
     return about(
         ItemKind.DOWN,
         record,
         f"{record.key} is down. {record.because}{detail} {hurt(record, models)}",
-        _to_mend(record),
+        _to_mend(record, rebooters),
         evidence=record_evidence(record),
     )
 
@@ -103,7 +106,7 @@ def hurt(record: Record, models: Models) -> str:
     return f"{served} its callers."
 
 
-def _to_mend(record: Record) -> str:
+def _to_mend(record: Record, rebooters: frozenset[str]) -> str:
     """Return what to do about a server that is down, the likeliest cause first."""
     host, program = record.host, program_of(record)
     tail = f"`supervisorctl tail {program}`"
@@ -131,7 +134,7 @@ def _to_mend(record: Record) -> str:
         return f"On the box read {tail}, then `supervisorctl restart {program}`."
     return (
         f"See {_console(record)} that the box runs. On the box: `supervisorctl status` and {tail}."
-        f"{_reboot(record)}"
+        f"{_reboot(record, rebooters)}"
     )
 
 
@@ -139,9 +142,11 @@ def _console(record: Record) -> str:
     return f"in {record.provider}'s console" if record.provider else "at the machine"
 
 
-def _reboot(record: Record) -> str:
+def _reboot(record: Record, rebooters: frozenset[str]) -> str:
     if not record.provider:
         return ""
+    if record.provider not in rebooters:
+        return " If it does not let you in, reboot it there."
     return f" If it does not let you in, press Reboot on the page of {record.host}."
 
 

@@ -55,7 +55,7 @@ def attention(
         *ailing.unavailable(
             models, records, _planned(drafts, models), scene.intended.labels.retired_hosts
         ),
-        *_records(records, {one.name: one for one in models}),
+        *_records(records, {one.name: one for one in models}, scene.rebooters),
         *_saturated(records, drafts, scene),
         *failing_writes(scene),
         *needing_people(drafts),
@@ -165,12 +165,14 @@ _REMEDIES = {
 # ---- models, records
 
 
-def _records(records: Iterable[Record], models: ailing.Models) -> Iterator[AttentionItem]:
+def _records(
+    records: Iterable[Record], models: ailing.Models, rebooters: frozenset[str]
+) -> Iterator[AttentionItem]:
     for record in records:
         wanted = record.kind in (Kind.INTENDED, Kind.DISCOVERED)
         excused = record.drained or record.reached
         if wanted and record.lifecycle in DOWN and not excused:
-            yield ailing.down(record, models)
+            yield ailing.down(record, models, rebooters)
         elif record.kind is Kind.DISCOVERED:
             yield ailing.discovered(record)
         elif record.kind is Kind.ORPHAN:

@@ -1,7 +1,8 @@
 """Boxes that run an older revision than they would get now, and what moved since, in words.
 
-Rule of this file: only revisions that were told since start can be compared; where the older
-one is not among them there are no words, and the badge says the rest.
+Rule of this file: only the last few revisions that a box was told can be compared; where the
+older one is not among them there are no words, and the badge says the rest. Whether a bearer is
+another is known of what was told since start only.
 """
 
 from collections.abc import Mapping

@@ -162,7 +162,9 @@ def _settings(before: Json, after: Json) -> Iterator[str]:
         if old == new:
             continue
         if name == "api_key":
-            yield "bearer changed"
+            # A store keeps none, and says nothing of it.
+            if old is not None and new is not None:
+                yield "bearer changed"
         elif old is None:
             yield f"{name} {_said(new)} added"
         elif new is None:

@@ -34,13 +34,14 @@ def fold_emptied(history: History, scene: Scene) -> Emptied | None:
     if read is None:
         return old
     present = our_rows(scene.fleet.name, read.body.rows)
-    if old is not None and old.bare and present:
-        old = evolve(old, bare=False)
+    if old is not None and len(present) > old.back:
+        # A row that goes again later went for a reason of its own.
+        old = evolve(old, bare=False, back=len(present))
     before = rows_left(history, scene)
     gone = len(before) >= _FEWEST and before.isdisjoint(present)
     if gone and not (old is not None and old.bare):
         return Emptied(read.taken_at, len(before), bare=not present)
-    return old if old is not None and _stands(old, len(present), scene) else None
+    return old if old is not None and _stands(old, scene) else None
 
 
 def _ours(fleet: str, rows: tuple[Row, ...]) -> frozenset[str]:
@@ -52,10 +53,10 @@ def _ours(fleet: str, rows: tuple[Row, ...]) -> frozenset[str]:
 our_rows = Remembered(_ours, most=10)
 
 
-def _stands(known: Emptied, present: int, scene: Scene) -> bool:
+def _stands(known: Emptied, scene: Scene) -> bool:
     """Tell whether it is still told: at least while what was put back may yet fail to load."""
     age_s = scene.now - known.at
-    return age_s <= scene.fleet.health_grace_s or (present < known.rows and age_s <= TOLD_S)
+    return age_s <= scene.fleet.health_grace_s or (known.back < known.rows and age_s <= TOLD_S)
 
 
 def emptied(history: History, drafts: Iterable[Draft], scene: Scene) -> Iterator[AttentionItem]:
@@ -63,7 +64,7 @@ def emptied(history: History, drafts: Iterable[Draft], scene: Scene) -> Iterator
     known = history.emptied
     if known is None or scene.deployments is None:
         return
-    back = min(known.rows, len(our_rows(scene.fleet.name, scene.deployments.body.rows)))
+    back = min(known.rows, known.back)
     left = known.rows - back
     adds = [
         one.action for one in drafts if one.action and one.action.kind is ActionKind.ADD_LITELLM

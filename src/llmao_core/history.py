@@ -197,12 +197,13 @@ class Foreign:
 class Emptied:
     """All rows of ours vanished from LiteLLM at once. at: of the first read without them.
 
-    rows: how many there were. bare: none has been seen back since.
+    rows: how many there were. bare: none has been seen back since. back: the most that were.
     """
 
     at: float
     rows: int
     bare: bool = True
+    back: int = 0
 
 
 @frozen

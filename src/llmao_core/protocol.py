@@ -128,6 +128,15 @@ def _assigned(kept: Mapping[str, Json], told: Json | None) -> Mapping[str, Json]
     return dict(newest[-ASSIGNMENTS_KEPT:])
 
 
+def recall(protocol: BoxProtocol, host: str, before: Mapping[str, Json]) -> BoxProtocol:
+    """Return the snapshot with what a host was told before llmao started, if it asked since."""
+    if (box := protocol.hosts.get(host)) is None:
+        return protocol
+    both = {name: told for name, told in before.items() if name not in box.assignments}
+    newest = dict([*both.items(), *box.assignments.items()][-ASSIGNMENTS_KEPT:])
+    return evolve(protocol, hosts={**protocol.hosts, host: evolve(box, assignments=newest)})
+
+
 def unknown(protocol: BoxProtocol, event: Unknown, at: float) -> BoxProtocol:
     """Fold one fetch of an unknown host; the newest 50 are kept, newest first."""
     known = next((each for each in protocol.unknown if each.host == event.host), None)

@@ -47,6 +47,16 @@ def ask(host: HostView, by: str, at: float) -> Request:
     )
 
 
+def no_order(host: HostView) -> str:
+    """Return why nobody can be told to reboot a rented box and what to do, "" if one can."""
+    if host.reboots:
+        return ""
+    return (
+        f"llmao cannot have {host.provider} reboot {host.name}: drain it, reboot it in "
+        f"{host.provider}'s console, and undrain it."
+    )
+
+
 def take_back(host: str, by: str, at: float) -> Request:
     """Return the request to call off what was asked for a host and not ordered yet."""
     return Request(RequestKind.CANCEL, by, at, at + REQUEST_S, reboot_key(host), _KIND)
@@ -136,9 +146,15 @@ def _begin(
         return
     if request.digest != _digest(box.provider, box.instance_id):
         return
+    # Its routes would go for an order that nobody carries out.
+    if box.provider not in scene.rebooters:
+        return
     if not request.at <= scene.now < request.expires_at or _covers(before, request):
         return
-    found[host] = Reboot(box.provider, box.instance_id, request.by, request.at, request.expires_at)
+    made = Reboot(box.provider, box.instance_id, request.by, request.at, request.expires_at)
+    # An order that is known was given before llmao started, or by another replica.
+    if known := _after(host, made, scene):
+        found[host] = known
 
 
 def _covers(before: Reboot | None, request: Request) -> bool:

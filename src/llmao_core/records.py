@@ -84,7 +84,8 @@ class Record(NamedTuple):
     fresh: the lifecycle rests on a fresh signal. held: Healthy in spite of failures.
     since: when the lifecycle began. driving: what moves the roll-up is fresh. behind: what moved
     between the revision its box runs and the current one, in words. reached: llmao does not reach
-    it, and LiteLLM has since: callers are served.
+    it, and LiteLLM has since: callers are served. oks_left: answers in a row that it still lacks
+    for a row. removals: of its row by llmao, in the last hour. retired: its host is.
     """
 
     key: Key
@@ -111,6 +112,8 @@ class Record(NamedTuple):
     restarting: bool = False
     fails: int = 0
     proof: str = ""
+    oks_left: int = 0
+    removals: int = 0
     last_ok: float | None = None
     max_model_len: int | None = None
     counters: Counters | None = None
@@ -120,6 +123,7 @@ class Record(NamedTuple):
     action_rule: str = ""
     write_trouble: str = ""
     reached: bool = False
+    retired: bool = False
 
     @property
     def host(self) -> str:
@@ -160,7 +164,7 @@ class HostView(NamedTuple):
     idle_since: when llmao first saw that it serves nobody, None while it does. rebooting: how a
     reboot under way stands, "" for none and once it is over; reboot_since: when its provider was
     told, None before; reboot_until: until when it waits at most for requests, None when it waits
-    for something else.
+    for something else. reboots: its provider can be told to reboot it.
     """
 
     name: str
@@ -181,6 +185,7 @@ class HostView(NamedTuple):
     reboot_since: float | None = None
     reboot_until: float | None = None
     stale: bool = False
+    reboots: bool = True
 
 
 @frozen

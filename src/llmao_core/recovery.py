@@ -11,7 +11,7 @@ from .keys import Key
 from .plan import Action, Hold
 from .records import Badge, Kind, Lifecycle, Record, SignalKind
 from .verdicts import DOWN, UP
-from .waiting import VERBS
+from .waiting import VERBS, counted
 
 _TO_ROUTE, _TO_WAIT, _TO_UNDRAIN, _TO_MEND, _TO_FIND = range(5)
 INSTALL = "`supervisorctl start llmao-install`"
@@ -122,8 +122,8 @@ def _to_route(record: Record, action: Action | None) -> str:
         )
     if record.proof:
         return f"See the item of {record.key}: it answers and has not proven {record.proof}."
-    because = _WAITS.get(record.action_rule)
-    if because is None:
+    because = waits(record)
+    if not because:
         return f"See under Plan what {record.key} waits for: it has no route."
     works = "works" if record.lifecycle is Lifecycle.HEALTHY else "is configured"
     return f"Wait: {record.key} {works}, and gets its route {because}."
@@ -135,8 +135,27 @@ _WAITS = {
     "pending": "once LiteLLM shows what became of the last write",
     "reboot-kept-out": "once its box has rebooted",
     "restarting": "once it is proven again after its restart",
-    "not-proven": "once it has proven to do work, within a minute or two",
 }
+
+
+def waits(record: Record) -> str:
+    """Return after what a server that works gets its row, "" for what has one or is to get none."""
+    if record.row is not None or record.lifecycle not in UP:
+        return ""
+    if record.action_rule == "not-proven":
+        return _proves(record)
+    return _WAITS.get(record.action_rule, "")
+
+
+def _proves(record: Record) -> str:
+    if record.proof:
+        return f"once it has proven {record.proof}"
+    if not record.oks_left:
+        return "once requests of llmao's own have proven that it works"
+    more = f"once it has answered {counted(record.oks_left, 'more probe')} in a row"
+    if not record.removals:
+        return more
+    return f"{more}, as its route was removed {counted(record.removals, 'time')} in the last hour"
 
 
 def _held(action: Action) -> str:

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Sequence
 from .config import Model
 from .intended import Intended
 from .records import Availability, Kind, Lifecycle, ModelView, Record
+from .verdicts import DOWN
 
-_COUNTED = (Lifecycle.HEALTHY, Lifecycle.UNHEALTHY)
+# What is down in any way and still has a route gets a part of the callers, who get errors.
+_COUNTED = (Lifecycle.HEALTHY, *DOWN)
 _MEMBERS = (Kind.INTENDED, Kind.DISCOVERED, Kind.COMMERCIAL)
 
 
@@ -74,6 +76,11 @@ def _model(
     )
 
 
+def _gone(record: Record) -> bool:
+    """Tell whether nobody is to wait for it: its box is retired, and its route is gone."""
+    return record.retired and record.row is None
+
+
 def _driven(record: Record) -> bool:
     """Tell whether something fresh says how a server is: llmao's own probe, or LiteLLM alone."""
     return (record.lifecycle in _COUNTED and record.fresh) or record.reached
@@ -118,13 +125,16 @@ def _summary(members: Sequence[Record], orphans: int) -> str:
 _WORDS = {life: life.value.lower() for life in Lifecycle} | {Lifecycle.WRONG_MODEL: "wrong model"}
 _NOT_ROUTED = "healthy but not routed"
 _REACHED = "reached by LiteLLM only"
+_RETIRED = "retired"
 _BETTER = (_WORDS[Lifecycle.HEALTHY], _REACHED, _NOT_ROUTED)
-_IN_ORDER = tuple(dict.fromkeys((*_BETTER, *_WORDS.values())))
+_IN_ORDER = tuple(dict.fromkeys((*_BETTER, *_WORDS.values(), _RETIRED)))
 
 
 def _words(record: Record) -> str:
     """Return how a deployment counts: one that is healthy and cannot be called says why."""
     life = record.lifecycle
+    if _gone(record):
+        return _RETIRED
     if record.reached:
         return _REACHED
     return _NOT_ROUTED if life is Lifecycle.HEALTHY and not record.routed else _WORDS[life]

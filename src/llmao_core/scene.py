@@ -36,7 +36,8 @@ class Scene:
     rows: of the last good read of LiteLLM, stale or not: their addresses are probed until one
     shows them gone. listings: fresh ones; last: the last good ones, stale or not, to be told and
     to decide nothing. all_listed: every configured listing is fresh, and there is one.
-    reboots: asked for or under way, by every name of their hosts.
+    reboots: asked for or under way, by every name of their hosts. rebooters: the configured
+    providers that can be told to reboot a box.
     """
 
     now: float
@@ -56,6 +57,7 @@ class Scene:
     requests: tuple[Request, ...]
     placed: Mapping[str, str]
     reboots: Mapping[str, Reboot] = field(factory=dict)
+    rebooters: frozenset[str] = frozenset()
     last: Mapping[str, Snapshot[Listing]] = field(factory=dict)
 
     @property
@@ -134,6 +136,7 @@ def look(snapshots: Snapshots, now: float) -> Scene | None:
         writes=snapshots.writes,
         requests=snapshots.requests,
         placed=snapshots.placed,
+        rebooters=frozenset(name for name, one in snapshots.inventories.items() if one.reboots),
         last={
             name: reading.snapshot
             for name, reading in snapshots.inventories.items()

@@ -42,12 +42,13 @@ class Reading(Generic[T]):
     """A source as the board has it: the last good snapshot, how it ages, why none is newer.
 
     interval_s: how often it is read; None never goes stale. A source that is not configured
-    has no Reading at all.
+    has no Reading at all. reboots: of a listing, whether its provider can be told to reboot a box.
     """
 
     interval_s: float | None = None
     snapshot: Snapshot[T] | None = None
     trouble: Trouble | None = None
+    reboots: bool = True
 
     def state(self, now: float, threshold: int) -> SourceState:
         """Return unread, stale or fresh; stale is older than threshold × interval."""

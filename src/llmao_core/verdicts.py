@@ -119,7 +119,7 @@ BADGES: Mapping[Badge, tuple[str, str, str]] = {
     Badge.INTENDED_NOT_IN_LITELLM: (
         "not in LiteLLM",
         "It serves, and LiteLLM has no deployment of it: callers do not get it.",
-        "Wait for the next pass; if it stays, see under Plan what its action waits for.",
+        "Its page says what its route waits for.",
     ),
     Badge.LITELLM_ONLY: (
         "only in LiteLLM",
@@ -256,3 +256,11 @@ class Availability(enum.Enum):
     DEGRADED = "Degraded"
     UNAVAILABLE = "Unavailable"
     UNKNOWN = "Unknown"
+
+
+WORST_FIRST = (
+    Availability.UNAVAILABLE,
+    Availability.DEGRADED,
+    Availability.UNKNOWN,
+    Availability.AVAILABLE,
+)

@@ -9,7 +9,7 @@ from typing import Any
 
 from .attention import not_proven
 from .badges import across, badges
-from .classify import Aim, lacks_proof, said
+from .classify import Aim, lacks_proof, required_oks, said
 from .draft import Draft
 from .facts import Gate
 from .history import Behind, History, Reboot
@@ -85,6 +85,8 @@ def _record(
         restarting=draft.facts.gate in _RESTARTING,
         fails=seen.fails if seen else 0,
         proof=not_proven(draft, lacking) if lacking else "",
+        oks_left=max(0, required_oks(known) - seen.oks) if seen and not entry.rows else 0,
+        removals=len(known.removals),
         last_ok=known.last_ok,
         max_model_len=seen.max_model_len if seen else None,
         counters=seen.counters if seen else None,
@@ -94,6 +96,7 @@ def _record(
         action_rule=draft.rule.name,
         write_trouble=write_trouble(write, scene.now) if write and write.failures else "",
         reached=draft.reached,
+        retired=host in scene.intended.labels.retired_hosts,
     )
 
 
@@ -174,6 +177,7 @@ def _unseen(name: str, served: Sequence[Record], scene: Scene) -> HostView:
         last_fetch=scene.protocol.hosts.get(name, _NO_FETCHES).last_handout,
         keys=tuple(record.key for record in served),
         stale=True,
+        reboots=served[0].provider in scene.rebooters,
     )
 
 
@@ -210,6 +214,7 @@ def _host(
         reboot_since=reboot.sent if reboot else None,
         reboot_until=reboot.asked + WAIT_S if reboot and hold is Hold.RUNNING else None,
         stale=stale,
+        reboots=known is not None and known.provider in scene.rebooters,
     )
 
 
@@ -246,6 +251,7 @@ def _spare(
         keys=tuple(record.key for name in names for record in served.get(name, ())),
         idle_since=_idle_since(found, history),
         stale=found.provider not in scene.listings,
+        reboots=found.provider in scene.rebooters,
     )
 
 

@@ -107,7 +107,7 @@ def create_app(
         route_handlers=[
             index,
             *sign_in_routes(SignIn(config, clock, sessions, renderer, office)),
-            api_routes(desk, records or MemoryStore(), config.fleet.name),
+            api_routes(desk, office, records or MemoryStore(), config.fleet.name),
             *_pages(desk, records or MemoryStore(), config, clock, renderer, live),
             *(_offices(desk, office, config, clock, renderer, live) if office else ()),
         ],
@@ -181,7 +181,7 @@ async def healthz() -> Response[dict[str, str]]:
 def _readyz(desk: Desk) -> HTTPRouteHandler:
     @get("/readyz")
     async def readyz() -> Response[dict[str, Any]]:
-        """Say whether every configured source was tried once."""
+        """Say whether every configured source was tried once, and who leads was known."""
         ready, reasons = desk.ready()
         return Response(
             {"ready": ready, "reasons": list(reasons)},
@@ -211,7 +211,7 @@ def _on_error(
         """Turn any exception into JSON for machines or a page for people."""
         status, message = _explained(error)
         if status >= 500:
-            log.error("request failed", path=request.url.path, status=status, exc_info=error)
+            log.error("request failed", path=_path_of(request), status=status, exc_info=error)
         headers = {"cache-control": "no-store", **_given_headers(error)}
         title = http.HTTPStatus(status).phrase.capitalize()
         if request.method == "HEAD":
@@ -247,6 +247,11 @@ def _given_headers(error: Exception) -> dict[str, str]:
 
 
 def _wants_page(request: Request[Any, Any, Any]) -> bool:
-    if request.url.path.startswith(_MACHINES):
+    if _path_of(request).startswith(_MACHINES):
         return False
     return "text/html" in request.headers.get("accept", "")
+
+
+def _path_of(request: Request[Any, Any, Any]) -> str:
+    """Return the path; `url` reads Host and query, too, and fails where they make no sense."""
+    return str(request.scope["path"])

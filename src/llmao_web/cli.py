@@ -15,6 +15,7 @@ import click
 from llmao_core.errors import ConfigError, LlmaoError
 
 from .commands.common import print_problems
+from .commands.printing import colours
 
 # Name → where it is, and what it is for.
 COMMANDS = {
@@ -24,7 +25,7 @@ COMMANDS = {
     "demo": ("llmao_web.commands.demo:demo", "Run llmao on a simulated fleet; needs nothing."),
     "sim": ("llmao_web.commands.sim:sim", "Run llmao on virtual time, and all goes wrong."),
     "plan": ("llmao_web.commands.plan:plan", "Read everything once and print what would be done."),
-    "explain": ("llmao_web.commands.explain:explain", "Say why a host or server is as it is."),
+    "explain": ("llmao_web.commands.explain:explain", "Say why a model or server is as it is."),
     "replay": ("llmao_web.commands.replay:replay", "Tell from a journal what was decided."),
     "status": ("llmao_web.commands.status:status", "Ask a running llmao how it is doing."),
     "providers": ("llmao_web.commands.providers:providers", "List installed plugins."),
@@ -108,6 +109,8 @@ def _say_unexpected(error: Exception) -> None:
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error.")
 @click.version_option(package_name="llmao")
-def main(config_path: Path | None, debug: bool) -> None:  # noqa: ARG001
+@click.pass_context
+def main(ctx: click.Context, config_path: Path | None, debug: bool) -> None:  # noqa: ARG001
     """Keep a LiteLLM proxy in step with a fleet of rented GPU boxes that run vLLM."""
     _debug["on"] = debug
+    ctx.color = colours()

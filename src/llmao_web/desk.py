@@ -71,7 +71,7 @@ class Desk(Protocol):
         ...
 
     def ready(self) -> tuple[bool, tuple[str, ...]]:
-        """Tell whether every configured source was tried once, and if not what is missing.
+        """Tell whether every source was tried once and who leads was known, and what is missing.
 
         A source that was tried and failed counts as tried.
         """

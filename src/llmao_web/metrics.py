@@ -47,7 +47,8 @@ class _Everything:
         """Yield every metric; those of a view only once there is one."""
         if self._counted:
             yield from self._counted.collect()
-        yield _gauge("llmao_ready", "1 once every source was tried.", {(): self._desk.ready()[0]})
+        ready = "1 once every source was tried and it is known who leads."
+        yield _gauge("llmao_ready", ready, {(): self._desk.ready()[0]})
         view, plan = self._desk.view(), self._desk.plan()
         if view:
             yield from of_view(view, self._clock.now())

@@ -79,25 +79,28 @@ models:
 
 GITIGNORE = """\
 # Secrets, and what llmao keeps. models.yaml holds no secret.
-/config.yaml
+/@CONFIG@
 /llmao.db*
 /journal/
 """
 
 
-def write_gitignore(folder: Path) -> bool:
+def write_gitignore(config: Path) -> bool:
     """Write a .gitignore that leaves the secrets out; tell whether, one that is there stays."""
     try:
-        with (folder / ".gitignore").open("x", encoding="utf-8") as file:
-            file.write(GITIGNORE)
+        with config.with_name(".gitignore").open("x", encoding="utf-8") as file:
+            file.write(GITIGNORE.replace("@CONFIG@", config.name))
     except OSError:
         return False
     return True
 
 
-def write(folder: Path) -> tuple[Path, Path]:
-    """Write config.yaml and models.yaml, 0600, or neither; ConfigError when one is there."""
-    config, models = folder / "config.yaml", folder / "models.yaml"
+def write(config: Path) -> Path:
+    """Write a configuration and models.yaml beside it, 0600, or neither; return the second.
+
+    ConfigError: one of them is there.
+    """
+    folder, models = config.parent, config.with_name("models.yaml")
     if there := [path for path in (config, models) if path.exists() or path.is_symlink()]:
         raise ConfigError([_kept(path) for path in there])
     text = CONFIG.replace("@FLEET@", f"fleet-{secrets.token_hex(3)}")
@@ -117,7 +120,7 @@ def write(folder: Path) -> tuple[Path, Path]:
         remedy = "Name a folder this user may write to."
         problem = Problem(f"It cannot be written: {error.strerror}.", remedy, file=str(folder))
     else:
-        return config, models
+        return models
     raise ConfigError([problem])
 
 

@@ -4,6 +4,7 @@ import re
 from functools import cache
 
 import pytest
+from attrs import evolve
 
 from llmao_core.records import AttentionItem, Availability, Badge, ItemKind, Lifecycle, ModelView
 from llmao_core.testing.cases import read, walked
@@ -98,6 +99,26 @@ def test_a_server_that_is_down_names_its_program() -> None:
     assert "`supervisorctl tail vllm-vllm-8001`" in down(it).remedy
     assert f"{SMALL} is down. It served, and now probe after probe fails." in down(it).sentence
     assert "/health: connection refused." in down(it).sentence
+
+
+@pytest.mark.parametrize("can", [True, False])
+def test_a_reboot_is_advised_where_its_provider_can_be_told_to(can: bool) -> None:
+    """Elsewhere it is the console that reboots, and there is no button to press."""
+    it = Walk()
+    it.step(
+        0,
+        fleet={"hosts": {BOX: {8001: "small"}}, "listings": {"vast": 60}},
+        listings={"vast": {"4711": {"address": BOX, "ports": {8001: 40001}}}},
+        servers={f"{BOX}:40001": "serves"},
+        writes="work",
+    )
+    known = {name: evolve(one, reboots=can) for name, one in it.snapshots.inventories.items()}
+    it.snapshots = evolve(it.snapshots, inventories=known)
+    it.step(60)
+    it.step(66, servers={f"{BOX}:40001": "closed"})
+    it.step(300)
+    assert can is (f"press Reboot on the page of {BOX}" in down(it).remedy)
+    assert can is not ("reboot it there" in down(it).remedy)
 
 
 @pytest.mark.parametrize(

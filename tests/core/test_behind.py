@@ -7,7 +7,7 @@ from llmao_core.config import Config, FleetConfig, Host, HostRow, Model, Recipe
 from llmao_core.history import History
 from llmao_core.intended import Intended, build
 from llmao_core.plan import Policy
-from llmao_core.protocol import ASSIGNMENTS_KEPT, Fetch, fetched
+from llmao_core.protocol import ASSIGNMENTS_KEPT, Fetch, fetched, recall
 from llmao_core.reconcile import reconcile
 from llmao_core.records import Badge, Record
 from llmao_core.secret import Secret
@@ -85,6 +85,22 @@ def test_no_bearer_is_kept() -> None:
     assert bearer.encode() in old.body
     assert bearer not in repr(protocol)
     assert bearer not in repr(record(protocol, 32768, History()))
+
+
+def test_what_was_told_before_a_restart_gives_words() -> None:
+    """The store has it without bearers, of which nothing is said then; a new box has no part."""
+    old = told(16384)
+    servers = [{**each.shown} for each in old.servers]
+    for each in servers:
+        del each["api_key"]
+    before = {old.revision: {**old.assignment, "servers": servers}}
+    protocol = recall(runs(16384, known=False), HOST, before)
+    found, _ = record(protocol, 32768, History())
+
+    assert ("max_model_len 16384 → 32768",) == found.behind
+    assert BoxProtocol() == recall(BoxProtocol(), HOST, before)
+    assert before.keys() == recall(runs(16384), HOST, before).hosts[HOST].assignments.keys()
+    assert old.assignment == recall(runs(16384), HOST, before).hosts[HOST].assignments[old.revision]
 
 
 def test_the_newest_assignments_are_kept() -> None:

@@ -132,6 +132,23 @@ def test_a_press_on_other_evidence_does_nothing() -> None:
     assert all(one.row for one in it.view.records)
 
 
+def test_a_box_whose_provider_reboots_nothing_keeps_its_routes() -> None:
+    """A press that came all the same drains nothing, and no order waits for anything."""
+    it = told()
+    cannot = {name: evolve(one, reboots=False) for name, one in it.snapshots.inventories.items()}
+    it.snapshots = evolve(it.snapshots, inventories=cannot)
+    it.step(12)
+    assert not host(it).reboots
+    press(it)
+    for at in (24, 120, 700):
+        it.step(at)
+        assert all(one.row for one in it.view.records)
+        assert "" == host(it).rebooting
+
+    assert [] == it.orders
+    assert {} == it.history.reboots
+
+
 def test_every_route_of_the_box_goes_first() -> None:
     """A box with two servers waits for the one row there is, and is told a poll interval later."""
     it = Told()

@@ -154,7 +154,7 @@ _KNOWN = {
     " revisions troubles",
     "BoxProtocol": "hosts unknown wrong_keys",
     "Probes": "reports canaries open_paths",
-    "Reading": "interval_s snapshot trouble",
+    "Reading": "interval_s snapshot trouble reboots",
     "Snapshot": "taken_at body",
     "Deployments": "rows",
     "Health": "opinions asked",

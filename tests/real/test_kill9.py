@@ -20,7 +20,7 @@ from tests.real.lab.install import install_litellm
 from tests.real.lab.postgres import Postgres
 
 from llmao_web.shell.clock import SystemClock
-from llmao_web.shell.ledger import EntryKind, Kept, Numbered
+from llmao_web.shell.ledger import Entry, EntryKind, Kept, Numbered
 from llmao_web.shell.opening import looked_into
 from llmao_web.shell.store import Store, Wanted
 
@@ -37,6 +37,10 @@ SEED = int(os.environ.get("LLMAO_SEED", "0")) or int(SystemClock().now())
 SERVERS = ("127.0.0.2", "127.0.0.3")
 # Hosts that an admin approves anew, and again, each with somebody who does one thing at a time.
 APPROVED = ("127.0.9.1", "127.0.9.2", "127.0.9.3")
+# Hosts that are drained and retired, and taken back, in any order.
+LEAVING = ("127.0.8.1", "127.0.8.2")
+DRAINS = {"drain": EntryKind.DRAINED, "undrain": EntryKind.UNDRAINED}
+RETIREMENTS = {"retire": EntryKind.RETIRED, "unretire": EntryKind.UNRETIRED}
 WRITE_S = 0.2
 ANSWER_S = 0.2
 # Every other row appears only when the llmao after the killed one has looked, and wants it itself.
@@ -92,6 +96,38 @@ class Told:
 
 
 @define
+class Leaving:
+    """What one host's admin may rely on. drained, retired: what each may be now.
+
+    done: deeds that were acknowledged.
+    """
+
+    host: str
+    drained: set[bool] = field(factory=lambda: {False})
+    retired: set[bool] = field(factory=lambda: {False})
+    done: int = 0
+
+    async def does(self, deed: str, visitor: Visitor) -> None:
+        """Do one thing: from when it is sent it may be so, from its answer on it is."""
+        may_be = self.drained if deed in DRAINS else self.retired
+        after = deed in ("drain", "retire")
+        may_be.add(after)
+        await visitor.does(deed, host=self.host)
+        may_be.discard(not after)
+        self.done += 1
+
+    def look(self, kept: Kept, entries: Sequence[Entry]) -> None:
+        """Compare what is kept; entries: all of them, oldest first."""
+        drained, retired = kept.labels.drained_hosts, kept.labels.retired_hosts
+        assert (self.host in drained) in self.drained, self
+        assert (self.host in retired) in self.retired, self
+        self.drained, self.retired = {self.host in drained}, {self.host in retired}
+        for kinds in (tuple(DRAINS.values()), tuple(RETIREMENTS.values())):
+            told = [one.kind for one in entries if one.host == self.host and one.kind in kinds]
+            assert [kinds[number % 2] for number in range(len(told))] == told, "nothing twice"
+
+
+@define
 class Lives:
     """One llmao that lives, is killed and lives again, and all that it was asked."""
 
@@ -100,7 +136,8 @@ class Lives:
     llmao: Llmao
     chance: Random
     told: tuple[Told, ...] = field(factory=lambda: tuple(map(Told, APPROVED)))
-    read: Counter[tuple[EntryKind, str, int]] = field(factory=Counter)
+    leaving: tuple[Leaving, ...] = field(factory=lambda: tuple(map(Leaving, LEAVING)))
+    read: dict[int, Entry] = field(factory=dict)
     in_a_write: int = 0
     fetched: int = 0
 
@@ -113,12 +150,17 @@ class Lives:
         await self.look()
         async with AsyncExitStack() as stack:
             visitors = [
-                await stack.enter_async_context(self.stage.visitor(self.llmao)) for _ in self.told
+                await stack.enter_async_context(self.stage.visitor(self.llmao))
+                for _ in (*self.told, *self.leaving)
             ]
             async with asyncio.TaskGroup() as group:
-                for told, visitor in zip(self.told, visitors, strict=True):
+                for told, visitor in zip(self.told, visitors, strict=False):
                     group.create_task(_until_killed(self._decide(told, visitor)))
                     group.create_task(_until_killed(self._fetch(told, visitor)))
+                # Each has a session of its own.
+                others = visitors[len(self.told) :]
+                for leaving, visitor in zip(self.leaving, others, strict=True):
+                    group.create_task(_until_killed(self._leave(leaving, visitor)))
                 await asyncio.sleep(self.chance.uniform(0.0, LONGEST_LIFE_S))
                 if in_a_write:
                     await self._in_a_write(began)
@@ -153,6 +195,15 @@ class Lives:
                 told.labelled.append(number)
             await asyncio.sleep(PAUSE_S)
 
+    async def _leave(self, leaving: Leaving, visitor: Visitor) -> None:
+        if not leaving.done:
+            # Its question makes it known, and its label keeps it so.
+            await visitor.fetch(leaving.host)
+            await visitor.does("label", host=leaving.host, label="leaves", note="")
+        while True:
+            await leaving.does(self.chance.choice((*DRAINS, *RETIREMENTS)), visitor)
+            await asyncio.sleep(PAUSE_S)
+
     async def _fetch(self, told: Told, visitor: Visitor) -> None:
         """Ask as the box of a host: from its approval on it is answered, in every life."""
         while True:
@@ -172,14 +223,17 @@ class Lives:
         async with looked_into(self.store, Path(), SystemClock()) as store:
             assert store is not None
             kept, entries = await store.kept(), await _entries(store)
-        found = Counter(known for each in entries if (known := _known(each)))
+        read = {each.number: each.entry for each in reversed(entries)}
+        assert self.read.items() <= read.items(), "what was read once is there for good"
+        self.read = read
+        for leaving in self.leaving:
+            leaving.look(kept, tuple(read.values()))
+        found = Counter(known for each in read.values() if (known := _known(each)))
         for told in self.told:
             assert Counter() == told.acknowledged - found
             assert told.may_be(told.approved, _approved(kept, told.host)), (told, kept)
             assert told.may_be(told.labelled, _labelled(kept, told.host)), (told, kept)
         assert {1} >= set(found.values()), "nothing is kept twice"
-        assert Counter() == self.read - found, "what was read once is there for good"
-        self.read = found
 
 
 async def _until_killed(work: Any) -> None:
@@ -198,12 +252,12 @@ async def _entries(store: Store) -> Sequence[Numbered]:
     return read
 
 
-def _known(numbered: Numbered) -> tuple[EntryKind, str, int] | None:
-    entry = numbered.entry
+def _known(entry: Entry) -> tuple[EntryKind, str, int] | None:
+    """Return which deed of an admin at one of APPROVED an entry is of, None for another entry."""
     if entry.kind is EntryKind.APPROVED:
         [row] = entry.detail["rows"]
         return entry.kind, entry.host, int(row["name"].removeprefix("s"))
-    if entry.kind is EntryKind.LABELLED:
+    if entry.kind is EntryKind.LABELLED and entry.host in APPROVED:
         assert entry.detail["note"] == f"n{entry.detail['label']}"
         return entry.kind, entry.host, int(entry.detail["label"])
     return None
@@ -222,7 +276,8 @@ async def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(
     stage: Stage, store: str, figures: Figures
 ) -> None:
     """Killed under load, between two writes and in the middle of one, it starts again by itself:
-    each approval, label and note that was acknowledged is kept once and in force, boxes are
+    each approval, label, note, drain and retirement that was acknowledged is kept once and in
+    force, every entry that was ever read stays as it was, what llmao did included, boxes are
     answered by it, no key ever has two rows, and at the end each server has its one."""
     print(f"LLMAO_SEED={SEED}")
     lives = Lives(stage, store, stage.llmao(store), Random(SEED))
@@ -231,8 +286,10 @@ async def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(
     await asyncio.to_thread(lives.llmao.start)
     await lives.look()
     figures("routed at last", await stage.routed(ROUTED_S))
-    deeds = sum(told.acknowledged.total() for told in lives.told)
+    left = sum(leaving.done for leaving in lives.leaving)
+    deeds = sum(told.acknowledged.total() for told in lives.told) + left
     figures(f"{KILLS} kills, seed {SEED}", f"{lives.in_a_write} of them in the middle of a write")
     figures("meanwhile", f"{deeds} deeds acknowledged, {lives.fetched} boxes answered")
     assert lives.in_a_write > KILLS // 4
     assert deeds > KILLS
+    assert left > KILLS // 4

@@ -25,6 +25,7 @@ from llmao_core.secret import Secret
 from llmao_core.snapshots import BoxStatus, Deployments, Health, Instance, Listing, Row
 from llmao_core.testing.clock import VirtualClock
 from llmao_web.shell.host import PluginHost
+from llmao_web.shell.leader import Lead
 from llmao_web.shell.service import Service
 from llmao_web.shell.store import MemoryStore
 
@@ -77,17 +78,18 @@ class Proxy:
 class Provider:
     """Stands where a GPU provider's plugin stands. reboots: ids it was asked to reboot.
 
-    reads: its listing can be read.
+    reads: its listing can be read. executes: what it says it carries out.
     """
 
     instances: tuple[Instance, ...] = ()
     reboots: list[str] = field(factory=list)
     reads: bool = True
     outcome: Outcome = field(factory=lambda: Outcome(OutcomeKind.DONE, "It began."))
+    executes: frozenset[ActionKind] = frozenset({ActionKind.REBOOT_BOX})
 
     @hookimpl
     def llmao_source(self) -> tuple[SourceCard, ...]:
-        return (SourceCard("vast", SourceKind.LISTING, 60, frozenset({ActionKind.REBOOT_BOX})),)
+        return (SourceCard("vast", SourceKind.LISTING, 60, self.executes),)
 
     @hookimpl
     async def llmao_fetch(self) -> Listing:
@@ -149,10 +151,16 @@ class Rig:
 
 
 @asynccontextmanager
-async def rig(given: Config | None = None, store: MemoryStore | None = None) -> AsyncIterator[Rig]:
+async def rig(
+    given: Config | None = None,
+    store: MemoryStore | None = None,
+    clock: VirtualClock | None = None,
+    lead: Lead | None = None,
+    **of_provider: Any,
+) -> AsyncIterator[Rig]:
     """Run a service until its first pass with everything read, and stop it afterwards."""
-    clock, given = VirtualClock(), given or config()
-    proxy, provider = Proxy(), Provider((instance(BOX), instance(STRANGER)))
+    clock, given = clock or VirtualClock(), given or config()
+    proxy, provider = Proxy(), Provider((instance(BOX), instance(STRANGER)), **of_provider)
     file: list[Config | Problem] = [given]
     host = PluginHost(clock, {"litellm": proxy, "vast": provider})
 
@@ -163,7 +171,14 @@ async def rig(given: Config | None = None, store: MemoryStore | None = None) -> 
 
     kept = store or MemoryStore()
     service = Service(
-        given, host, clock, kept, read=read, offload=_at_once, transport=lambda: _DEAD
+        given,
+        host,
+        clock,
+        kept,
+        read=read,
+        lead=lead,
+        offload=_at_once,
+        transport=lambda: _DEAD,
     )
     task = asyncio.create_task(service.run())
     made = Rig(service, clock, kept, proxy, provider, file)

@@ -84,6 +84,19 @@ def test_ready_when_every_source_was_tried() -> None:
     assert (True, ()) == ours.ready()
 
 
+def test_not_ready_before_it_is_known_who_leads() -> None:
+    """It comes last, and is missing on its own once every source was tried."""
+    ours, _ = board()
+    ours.led = lambda: False
+    ours.configure("vast", SourceKind.LISTING, 60.0)
+    ours.intend(build(CONFIG))
+    assert (False, ("vast", "leadership")) == ours.ready()
+    ours.miss("vast", Trouble("Unreachable", "no", 1000.0))
+    assert (False, ("leadership",)) == ours.ready()
+    ours.led = lambda: True
+    assert (True, ()) == ours.ready()
+
+
 def test_wrong_keys_wake_nobody() -> None:
     """A flood of wrong keys is remembered without a pass for each; a fetch wakes the loop."""
     ours, _ = board()

@@ -75,8 +75,8 @@ def written(where: World) -> list[str]:
 async def test_an_add_is_planned_and_not_made(where: World) -> None:
     """A serving box that LiteLLM lacks: exit 2, a line with +, its rule, and nothing written."""
     looked = await look(where)
-    assert 2 == plan.code(looked)
-    first, second, *_ = plan.as_text(looked).splitlines()
+    assert 2 == plan.code(plan.as_value(looked))
+    first, second, *_ = plan.as_text(plan.as_value(looked)).splitlines()
     assert f"+ add to LiteLLM: {BOX}:{where.vllm.port} tiny" in first
     assert looked.plan.actions[0].rule in second
     assert [] == written(where)
@@ -89,7 +89,7 @@ async def test_a_dead_box_is_probed_until_it_counts(where: World) -> None:
     where.vllm.mode = Mode.REFUSES
     before = len(written(where))
     looked = await look(where)
-    assert 2 == plan.code(looked)
+    assert 2 == plan.code(plan.as_value(looked))
     (action,) = json.loads(json.dumps(plan.as_value(looked)))["actions"]
     assert ("delete_litellm", True, "") == (action["kind"], action["runs"], action["held"])
     assert before == len(written(where))
@@ -101,16 +101,16 @@ async def test_what_is_held_says_why(where: World) -> None:
     with where.config.open("a") as file:
         file.write("policy: {add_litellm: observe}\n")
     looked = await look(where)
-    assert 2 == plan.code(looked)
-    assert "not now: observed only" in plan.as_text(looked)
+    assert 2 == plan.code(plan.as_value(looked))
+    assert "not now: observed only" in plan.as_text(plan.as_value(looked))
 
 
 async def test_nothing_to_do(where: World) -> None:
     """In step: exit 0 and a sentence."""
     await routed(where)
     looked = await look(where)
-    assert 0 == plan.code(looked), looked.plan
-    assert "Nothing to do" in plan.as_text(looked)
+    assert 0 == plan.code(plan.as_value(looked)), looked.plan
+    assert "Nothing to do" in plan.as_text(plan.as_value(looked))
 
 
 async def test_an_unread_source_is_an_error(where: World) -> None:
@@ -118,9 +118,10 @@ async def test_an_unread_source_is_an_error(where: World) -> None:
     text = where.config.read_text()
     where.config.write_text(text.replace("sk-fake-master", "sk-wrong-key-of-ours"))
     looked = await look(where)
-    assert 1 == plan.code(looked)
-    assert any("litellm is unread" in warning for warning in plan.warnings(looked))
-    assert "sk-wrong-key-of-ours" not in f"{plan.as_value(looked)}{list(plan.warnings(looked))}"
+    value = plan.as_value(looked)
+    assert 1 == plan.code(value)
+    assert any("litellm is unread" in warning for warning in plan.warnings(value))
+    assert "sk-wrong-key-of-ours" not in f"{value}{list(plan.warnings(value))}"
 
 
 async def test_a_failing_pass_is_no_empty_plan(where: World) -> None:
@@ -182,7 +183,8 @@ async def test_without_a_running_llmao_it_is_a_fresh_look_and_says_so(
         code, out, err = await asyncio.to_thread(ran, capsys, *given)
         assert 0 == code
         assert "Healthy" in out
-        assert err.startswith("No llmao answers: this is a fresh look, which knows no history. ")
+        assert err.startswith(f"No llmao answers at http://127.0.0.1:{held.getsockname()[1]}: ")
+        assert "this is a fresh look, which knows no history. " in err
         assert f"--journal {where.folder / 'journal'}" in err
         _, again, quiet = await asyncio.to_thread(ran, capsys, *given, "--fresh")
         assert ("Healthy" in again, "No llmao answers" in quiet) == (True, False)

@@ -74,6 +74,8 @@ class Bench:
         self.store = MemoryStore()
         self.rereads: list[float] = []
         self.lead = Granted()
+        self.begun: list[tuple[str, float]] = []
+        self.may_begin = True
         self.executor = Executor(
             script,
             self.board,
@@ -83,7 +85,12 @@ class Bench:
             reread=self.rereads.append,
             poll_interval_s=lambda: 30.0,
             lead=self.lead,
+            begins=self._may_begin,
         )
+
+    async def _may_begin(self, action: Action, at: float) -> bool:
+        self.begun.append((action.order.target, at))
+        return self.may_begin
 
     def take(self, *actions: Action) -> None:
         """Hand in a plan made from the board as it is."""
@@ -107,6 +114,21 @@ async def test_removals_then_updates_then_adds(bench: Bench) -> None:
     assert [PRUNE, DELETE, DUPLICATE, REPLACE, UPDATE, ADD, REBOOT] == [
         kind for kind, _ in bench.wrote
     ]
+
+
+async def test_a_reboot_begins_when_that_is_kept(bench: Bench) -> None:
+    """At the time that is kept, and not while it cannot be; nothing else asks or waits for it."""
+    bench.may_begin = False
+    bench.take(action(REBOOT, 1), action(DELETE, 2))
+    await bench.executor.batch()
+    assert [(DELETE, "llmao-2")] == bench.wrote
+    assert [("llmao-1", bench.clock.now())] == bench.begun
+    assert 0 == bench.lead.out
+    bench.may_begin = True
+    bench.take(action(REBOOT, 1))
+    await bench.executor.batch()
+    assert [(DELETE, "llmao-2"), (REBOOT, "llmao-1")] == bench.wrote
+    assert bench.begun[-1][1] == bench.store.log[-1].entry.at
 
 
 async def test_only_what_runs_runs(bench: Bench) -> None:

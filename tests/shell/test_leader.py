@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from llmao_core.actions import ActionKind, Order, OutcomeKind, Write
 from llmao_core.keys import box_key
 from llmao_core.testing.clock import VirtualClock
-from llmao_web.shell.leader import ANSWER_S, FRESH_S, RENEW_S, Election
+from llmao_web.shell.leader import ANSWER_S, FRESH_S, RENEW_S, Election, Leadership
 
 KEY = box_key("127.0.0.2", 8001, "tiny")
 ORDER = Order(ActionKind.ADD_LITELLM, "litellm", KEY, "llmao-1")
@@ -25,11 +25,16 @@ def _quiet() -> Iterator[None]:
 
 
 class Postgres:
-    """The one row and the lock, as far as a session sees them. takes_s: for each answer."""
+    """The one row and the lock, as far as a session sees them.
+
+    takes_s: for each answer. held_by: who else has the lock. gone: it answers nothing.
+    """
 
     def __init__(self, clock: VirtualClock, writing: str = "") -> None:
         self.writing = writing
         self.takes_s = 0.0
+        self.held_by = ""
+        self.gone = False
         self._clock = clock
 
     @asynccontextmanager
@@ -37,12 +42,22 @@ class Postgres:
         """Do what is done in it."""
         yield
 
+    async def fetch(self, *_: object) -> list[Any]:
+        """End nobody."""
+        return []
+
     async def execute(self, *_: object) -> None:
         """Do as asked."""
 
     async def fetchval(self, statement: str, *given: Any) -> Any:
         """Give the lock to whoever asks, and renew the lead of whoever has it."""
         await self._clock.sleep(self.takes_s)
+        if self.gone:
+            raise ConnectionError("gone")
+        if "pg_try_advisory_lock" in statement:
+            return not self.held_by
+        if "SELECT replica" in statement:
+            return self.held_by
         if "writing = $2" in statement:
             self.writing = given[1]
         return 1
@@ -69,6 +84,23 @@ async def elected(postgres: Postgres, clock: VirtualClock, monkeypatch: Any) -> 
     yield election, told
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("held", [False, True])
+async def test_who_leads_was_known_stays_true_without_the_database(
+    held: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unknown until the database was asked, whoever leads; its outage takes nothing back."""
+    clock = VirtualClock()
+    postgres = Postgres(clock)
+    postgres.held_by = "another" if held else ""
+    assert not Election("postgresql://127.0.0.1:1/llmao", "first", clock).leadership().ever_known
+    async with elected(postgres, clock, monkeypatch) as (election, _):
+        who = Leadership(postgres.held_by or "first", here=not held, known=True)
+        assert who == election.leadership()
+        postgres.gone = True
+        await clock.advance(60)
+        assert Leadership("", here=False, known=False) == election.leadership()
 
 
 async def test_a_lead_is_as_old_as_the_question(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,10 @@ async def test_a_wish_during_a_read_is_for_another(
     assert [0.0, TAKES_S + RESTS * TAKES_S] == script.times()
 
 
+async def _may_begin(*_: object) -> bool:
+    return True
+
+
 async def test_a_plan_made_during_a_write_says_nothing_of_that_row(
     script: Script, board: Board, clock: VirtualClock
 ) -> None:
@@ -86,6 +90,7 @@ async def test_a_plan_made_during_a_write_says_nothing_of_that_row(
         reread=lambda _: None,
         poll_interval_s=lambda: 30.0,
         lead=Alone(),
+        begins=_may_begin,
     )
 
     def during(_: Order) -> Outcome:

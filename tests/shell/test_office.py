@@ -505,6 +505,17 @@ async def test_a_box_that_is_back_can_be_rebooted_again_at_once() -> None:
         await world.until(lambda: len(world.provider.reboots) == 2)
 
 
+async def test_a_provider_that_reboots_nothing_is_not_asked() -> None:
+    """It is said where to do it and what else to press; nothing is kept, and no route leaves."""
+    async with rig(executes=frozenset()) as world:
+        with pytest.raises(Refusal, match="drain it, reboot it in vast's console, and undrain it"):
+            await world.service.office.reboot(BOX, "alice")
+        assert [] == world.kinds()
+        assert () == world.service.board.requests()
+        await world.clock.advance(60)
+        assert [] == world.provider.reboots
+
+
 async def test_what_the_policy_only_observes_is_not_rebooted() -> None:
     """Read-only is read-only."""
     async with rig(config(policy={"reboot_box": "observe"})) as world:

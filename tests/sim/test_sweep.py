@@ -4,10 +4,12 @@ import os
 
 import pytest
 
+from llmao_core.actions import ActionKind
 from llmao_web.sim.many import cases
 from llmao_web.sim.run import Result
 from llmao_web.sim.sweep import (
     ACTS,
+    BOOTED_S,
     CRASH,
     MISSED,
     SOURCES,
@@ -17,6 +19,10 @@ from llmao_web.sim.sweep import (
     crashes,
     run_case,
 )
+from llmao_web.sim.world import Event
+
+# A place behind all steps: llmao is not killed.
+NEVER = 10_000
 
 
 def _failed(result: Result) -> str:
@@ -36,6 +42,26 @@ def test_the_three_families() -> None:
     violated = [_failed(result) for result in lived if result.violation is not None]
     assert not violated, "\n\n".join(violated)
     assert len(lived) >= 2 * len(SOURCES) * len(STEPS) + 4 * len(ACTS)
+    replays = " ".join(result.replay for result in lived)
+    assert [] == [act for act in ACTS if f"'{CRASH}/{act}/0'" not in replays]
+
+
+def _begun(act: str) -> set[ActionKind]:
+    """Return what is begun after an act and before the world is calmed: where llmao is killed."""
+    told: list[Event] = []
+    run_case(Case(CRASH, act, NEVER), say=told.append)
+    whats = [one.what for one in told if one.at >= BOOTED_S]
+    sweeping = whats[: whats.index("the world stands still from now on")]
+    return {kind for kind in ActionKind for what in sweeping if f"begins {kind.value} by" in what}
+
+
+@pytest.mark.sim
+def test_the_crash_sweep_meets_every_kind_of_action() -> None:
+    """A kind that no act leads to would never be killed between its steps."""
+    met: set[ActionKind] = set()
+    for act in ("add", "update body", "replace", "duplicate", "prune", "reboot"):
+        met |= _begun(act)
+    assert set(ActionKind) == met
 
 
 def test_a_crash_between_the_write_and_its_log() -> None:

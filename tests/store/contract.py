@@ -4,16 +4,16 @@ Rule of this file: a class of tests takes these over and gives the fixture `stor
 survives its process takes those of `Durable` over, too, and gives `reopen`.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmao_core.config import HostRow
+from llmao_core.config import HostRow, Json
 from llmao_core.keys import Key, box_key
-from llmao_core.protocol import Fetch, Unknown, WrongKey
+from llmao_core.protocol import ASSIGNMENTS_KEPT, Fetch, Unknown, WrongKey
 from llmao_web.shell.ledger import Entry, EntryKind, Kept, fold, row_detail
 from llmao_web.shell.store import Fetches, Sample, Store, StoreError, Transition, Wanted
 
@@ -24,6 +24,20 @@ KEY = box_key(BOX, 8001, "tiny")
 OTHER = box_key("127.0.0.3", 8001, "tiny")
 HOSTILE = ("", "'; DROP TABLE entries; --", "nul\0inside", "half \ud800 surrogate", "%s :name $1 ?")
 ROW = row_detail(HostRow("tiny", 8001, "vllm"))
+
+
+def assignment(number: int, **more: Any) -> Json:
+    """Return what a box is told, with the fingerprint of a bearer as a process has it."""
+    server = {"name": "vllm", "max_model_len": 1024 * number, "api_key": "0123456789abcdef"}
+    return {"host": BOX, "revision": f"r1-{number}", "servers": [server], **more}
+
+
+def lengths(told: Mapping[str, Json]) -> list[int]:
+    """Return the lengths in what a box was told, oldest first; no bearer is in any."""
+    servers = [server for each in told.values() for server in each["servers"]]
+    assert [] == [one for one in servers if "api_key" in one]
+    return [one["max_model_len"] // 1024 for one in servers]
+
 
 Reopen = Callable[[], Awaitable[Store]]
 
@@ -157,6 +171,21 @@ class AnyStore:
         expected = {BOX: Fetches(NOW, NOW + 2, "r1", "r0"), "c.1": Fetches(NOW + 3, NOW + 3, "r2")}
         assert expected == dict(await store.fetches())
 
+    async def test_the_newest_assignments_come_back_without_bearers(self, store: Store) -> None:
+        """The last few of each host, each once, what was told last at the end."""
+        assert {} == dict(await store.assignments())
+        told = [*range(1, 3 + ASSIGNMENTS_KEPT), 4]
+        for at, number in enumerate(told):
+            await store.tell([(Fetch(BOX, assignment=assignment(number)), NOW + at)])
+        both = (Fetch("c.1", assignment=assignment(9)), Fetch("c.2"))
+        await store.tell([(each, NOW) for each in (*both, *both)])
+        await store.tidy(NOW)
+        found = await store.assignments()
+        assert {BOX, "c.1"} == set(found)
+        assert [3, 5, 6, 7, 4] == lengths(found[BOX])
+        assert "r1-4" == list(found[BOX])[-1]
+        assert [9] == lengths(found["c.1"])
+
     async def test_nobody_hears_himself(self, store: Store) -> None:
         """What a process tells is for the others."""
         await store.tell([(Fetch(BOX, "r1"), NOW)])
@@ -187,6 +216,17 @@ class Durable(AnyStore):
         assert expected == await store.kept()
         await store.tidy(2 * NOW)
         assert expected == await (await reopen()).kept()
+
+    async def test_assignments_outlive_the_process(self, reopen: Reopen) -> None:
+        """As hostile as a configuration may be; one too long to be kept is left out."""
+        store = await reopen()
+        hostile = assignment(1, note=list(HOSTILE))
+        long = assignment(2, note="x" * 70_000)
+        await store.tell([(Fetch(BOX, assignment=each), NOW) for each in (hostile, long)])
+        store = await reopen()
+        assert list(HOSTILE) == (await store.assignments())[BOX]["r1-1"]["note"]
+        assert [1] == lengths((await store.assignments())[BOX])
+        assert {BOX} == set(await store.fetches())
 
     async def test_numbers_are_not_used_twice(self, store: Store, reopen: Reopen) -> None:
         """Not even when the newest entry was dropped."""

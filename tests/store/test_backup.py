@@ -19,7 +19,7 @@ from llmao_web.shell.sql_migrations import MIGRATIONS
 from llmao_web.shell.store import Sample, Store, StoreError, Transition, Wanted
 
 from .conftest import URL
-from .contract import HOSTILE, KEY, NOW, action, approved
+from .contract import HOSTILE, KEY, NOW, action, approved, assignment, lengths
 from .test_sqlite import at_schema
 
 OTHER = "sqlite:///other.db"
@@ -35,6 +35,7 @@ async def everything(folder: Path, url: str) -> list[object]:
             await store.transitions(),
             await store.capacity(KEY, 0),
             await store.fetches(),
+            await store.assignments(),
         ]
 
 
@@ -44,7 +45,7 @@ async def full(store: Store) -> Store:
     await store.append(approved(), action(), *(approved(host) for host in HOSTILE))
     await store.moved([Transition(NOW, KEY, "", "Healthy")])
     await store.sample([Sample(NOW, KEY, 0.1, None, 1 / 3)])
-    await store.tell([(Fetch("c.1", "r1"), NOW)])
+    await store.tell([(Fetch("c.1", "r1", assignment=assignment(1)), NOW)])
     return store
 
 
@@ -76,6 +77,7 @@ async def test_everything_comes_back(full: Store, file: Path, tmp_path: Path) ->
     await full.aclose()
     assert restored[0] == (await everything(tmp_path, URL))[0]
     assert 2 + len(HOSTILE) == len(restored[1])  # type: ignore[arg-type]
+    assert [1] == lengths(restored[-1]["c.1"])  # type: ignore[index]
     assert restored[2:] == (await everything(tmp_path, URL))[2:]
 
 
@@ -274,7 +276,11 @@ def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
     ):
         done = run(tmp_path, *words)
         assert (0, True) == (done.exit_code, said in done.output), done.output
-    gone = run(tmp_path, "backup", str(tmp_path / "nowhere" / "file"))
+        told = run(tmp_path, *words, "--json")
+        assert (0, file) == (told.exit_code, json.loads(told.stdout)["file"])
+        assert 0 == json.loads(told.stdout)["rows"]["entries"]
+    gone = run(tmp_path, "backup", str(tmp_path / "nowhere" / "file"), "--json")
+    assert "" == gone.stdout
     assert (1, True) == (gone.exit_code, "No such file or directory" in gone.output)
     none = run(tmp_path, "restore", str(tmp_path / "missing"))
     assert (1, True) == (none.exit_code, "No such file or directory" in none.output)

@@ -9,11 +9,14 @@ import pytest
 from attrs import evolve
 from structlog.testing import capture_logs
 
+from llmao_core.actions import ActionKind
+from llmao_core.box_config import difference
 from llmao_core.protocol import BoxEvent, Fetch, WrongKey
 from llmao_core.snapshots import Request, RequestKind
 from llmao_core.testing.clock import VirtualClock
 from llmao_web.shell.board import Board
 from llmao_web.shell.ledger import Entry, EntryKind, fold
+from llmao_web.shell.presses import pressed
 from llmao_web.shell.sharing import (
     EVERY_S,
     IS_NOT_KEPT,
@@ -24,7 +27,7 @@ from llmao_web.shell.sharing import (
 )
 from llmao_web.shell.store import MemoryStore, NotKept, StoreError, Told, Transition, Unanswered
 
-from .contract import BOX, KEY, NOW, action, approved
+from .contract import BOX, KEY, NOW, action, approved, assignment
 
 PLACED = Entry(NOW, "llmao", EntryKind.PLACED, BOX, detail={"provider": "vast"})
 
@@ -235,7 +238,7 @@ async def test_what_boxes_do_is_told_once() -> None:
 
 
 async def test_what_was_told_before_the_start_is_history() -> None:
-    """A life cycle rests on what was handed out since; presses of a former life are over."""
+    """A life cycle rests on what was handed out since."""
     store = Shared()
     store.others.append(Told(7, NOW, Fetch("c.1", "r2")))
     process = Process(store)
@@ -244,6 +247,45 @@ async def test_what_was_told_before_the_start_is_history() -> None:
         protocol = process.board.snapshots().protocol
         assert protocol is not None
         assert not protocol.hosts
+
+
+async def test_what_was_pressed_before_the_start_counts_until_it_lapses() -> None:
+    """It is on the board once, whoever else tells of it, and the others are told of it."""
+    store = Shared()
+    held = Request(
+        RequestKind.RUN, "admin", NOW - 60, NOW + 540, KEY, ActionKind.DELETE_LITELLM, "d"
+    )
+    over = evolve(held, at=NOW - 700, expires_at=NOW - 100)
+    for each in (over, held):
+        await store.append(pressed(Entry(each.at, "admin", EntryKind.PRESSED, key=KEY), each))
+    store.others.append(Told(1, NOW - 59, held))
+    process = Process(store)
+    async with running(process):
+        assert (held,) == process.board.requests()
+        store.others.append(Told(2, NOW, held))
+        await process.clock.advance(3 * EVERY_S)
+        assert (held,) == process.board.requests() == process.board.snapshots().requests
+        assert [held] == store.heard
+        await process.clock.advance(540)
+        assert () == process.board.requests()
+
+
+async def test_what_a_box_was_told_is_known_after_a_restart() -> None:
+    """When it asks again, the difference to what it would get now is told in words."""
+    store = Shared()
+    await MemoryStore.tell(store, [(Fetch(BOX, assignment=assignment(1)), NOW - 60)])
+    process = Process(store)
+    async with running(process):
+        protocol = process.board.snapshots().protocol
+        assert protocol is not None
+        assert not protocol.hosts
+        process.board.note(Fetch(BOX, applied="r1-1", assignment=assignment(2)))
+        protocol = process.board.snapshots().protocol
+        assert protocol is not None
+        before, now = protocol.hosts[BOX].assignments.values()
+        assert ("max_model_len 1024 → 2048",) == difference(before, now)
+        assert ["r1-1", "r1-2"] == list(protocol.hosts[BOX].assignments)
+        assert protocol.hosts[BOX].first_handout is None
 
 
 async def test_a_store_that_fails_is_said_and_tried_again() -> None:

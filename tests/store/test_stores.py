@@ -7,7 +7,7 @@ from llmao_web.shell import sql_tidy
 from llmao_web.shell.ledger import Entry, EntryKind
 from llmao_web.shell.store import MemoryStore, Store, Transition, Wanted
 
-from .contract import BOX, DAY_S, KEY, NOW, AnyStore, Durable, action, approved
+from .contract import BOX, DAY_S, KEY, NOW, AnyStore, Durable, action, approved, assignment
 
 
 class TestMemory(AnyStore):
@@ -43,10 +43,12 @@ class TestSqlite(Durable):
         monkeypatch.setattr(sql_tidy, "MOST_HOSTS", 2)
         await store.append(approved(), *(action(NOW + each) for each in range(30)))
         await store.moved(Transition(NOW + each, KEY, "", "a") for each in range(30))
-        await store.tell([(Fetch(f"c.{each}"), NOW + each) for each in range(5)])
+        await store.tell(
+            [(Fetch(f"c.{each}", assignment=assignment(1)), NOW + each) for each in range(5)]
+        )
         await store.tidy(NOW + 60)
         assert [NOW + each for each in range(29, 19, -1)] + [NOW] == [
             each.entry.at for each in await store.entries(Wanted())
         ]
         assert 10 == len(await store.transitions())
-        assert {"c.3", "c.4"} == set(await store.fetches())
+        assert {"c.3", "c.4"} == set(await store.fetches()) == set(await store.assignments())

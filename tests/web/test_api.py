@@ -155,6 +155,15 @@ async def test_a_box_is_shown_by_host_and_port_and_a_provider_not_at_all() -> No
     assert ("", "") == (shown["c.4711:8001"], shown["openrouter"])
 
 
+async def test_a_model_has_the_details_of_its_page() -> None:
+    """For callers, too."""
+    for token in (ADMIN_TOKEN, READ_TOKEN):
+        models = (await ask(MODELS, token)).json()["models"]
+        told = {each["name"]: each["details"] for each in models}
+        assert {"Weights": "google/gemma-4-26b-it"} == told["gemma4-26b"]
+        assert {} == told["claude-x"]
+
+
 async def test_who_is_signed_in_may_read() -> None:
     """With the cookie alone, and only with GET."""
     visitor = Browser(app_of())

@@ -5,11 +5,24 @@ from typing import Any
 import httpx
 import pytest
 import structlog
+from tests.shell.office_world import config, rig
 
 from llmao_core.errors import LlmaoError
 from llmao_web.app import LARGEST_BODY_BYTES, SECURITY_HEADERS, create_app
+from llmao_web.shell.leader import Alone, Leadership
 
 from .worlds import FLEET_KEY, FakeDesk, a_view, desk_of, fleet
+
+
+class Elected(Alone):
+    """Leads, or what a test says instead."""
+
+    found = Leadership("east", here=True, known=True)
+
+    def leadership(self) -> Leadership:
+        """Return what is known of who leads."""
+        return self.found
+
 
 BROWSER = {"accept": "text/html,application/xhtml+xml"}
 
@@ -53,8 +66,23 @@ async def test_it_is_ready_once_every_source_was_tried() -> None:
     waiting = await ask("/readyz", FakeDesk(missing=("litellm", "vast")))
     assert 503 == waiting.status_code
     assert {"ready": False, "reasons": ["litellm", "vast"]} == waiting.json()
+    follows = await ask("/readyz", FakeDesk(missing=("leadership",)))
+    assert (503, ["leadership"]) == (follows.status_code, follows.json()["reasons"])
     ready = await ask("/readyz")
     assert (200, {"ready": True, "reasons": []}) == (ready.status_code, ready.json())
+
+
+async def test_it_is_ready_once_it_was_known_who_leads_and_stays_so() -> None:
+    """Before the election it is not; a store that is gone takes no page out of rotation."""
+    lead = Elected()
+    async with rig(lead=lead) as world:
+        app: Any = create_app(world.service.board, config(), world.clock)
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            lead.found = Leadership("", here=False, known=False, ever_known=False)
+            assert ["leadership"] == (await client.get("/readyz")).json()["reasons"]
+            lead.found = Leadership("", here=False, known=False)
+            assert 200 == (await client.get("/readyz")).status_code
 
 
 async def test_the_front_door_leads_to_the_models() -> None:

@@ -262,6 +262,15 @@ async def test_who_never_asked_is_told_from_who_asked_nobody_knows_when() -> Non
         assert "never" not in said
 
 
+async def test_no_reboot_is_offered_where_its_provider_executes_none() -> None:
+    """Instead it is said where that is done, and what to press before and after."""
+    async with rig(executes=frozenset()) as world:
+        page = await html(world, PLACE)
+        assert 'action="/do-drain"' in page
+        assert "/do-reboot" not in page
+        assert "cannot have vast reboot c.4711: drain it" in await words(world, PLACE)
+
+
 # ---- what it warns of
 
 

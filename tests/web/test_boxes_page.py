@@ -161,6 +161,24 @@ async def test_retired_hosts_are_hidden_and_kept() -> None:
             assert part in told
 
 
+async def test_a_retired_host_leaves_the_models_and_names_its_lines() -> None:
+    """Its lines in fleet.hosts are to be deleted, no drain shows, no model waits for it."""
+    async with rig() as world:
+        tables = re.compile(r"<tbody.*?</tbody>", re.DOTALL)
+        assert "c.4711:8001" in "".join(tables.findall(await html(world, "/models")))
+        assert "Lines to delete" not in await words(world, f"/boxes/{BOX}")
+        await world.service.office.retire(BOX, "alice")
+        await world.clock.advance(5)
+        assert "c.4711:8001" not in "".join(tables.findall(await html(world, "/models")))
+        told = await words(world, f"/boxes/{BOX}")
+        assert "Lines to delete" in told
+        assert "c.4711: - [gemma, 8001]" in told
+        assert "drained" not in told.partition("Serves")[2].partition("Lines to delete")[0]
+        view = world.service.board.view()
+        assert view
+        assert "1 retired" == next(one.summary for one in view.models if one.name == "gemma")
+
+
 async def test_a_retired_host_that_is_gone_from_everywhere_still_has_its_page() -> None:
     """Rented when, served what."""
     async with rig() as world:
@@ -238,7 +256,7 @@ async def test_no_secret_and_no_url_of_a_box_is_on_a_page() -> None:
 async def test_a_store_that_fails_takes_no_page_away() -> None:
     """What the board knows is shown, and the trouble is said."""
 
-    async def broken(*_: object) -> object:
+    async def broken(*_: object, **__: object) -> object:
         raise StoreError("The store does not answer.")
 
     async with rig() as world:

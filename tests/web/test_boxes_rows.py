@@ -1,5 +1,6 @@
 """What a row of the page of boxes says, and that the sums above the rows agree with them."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 from structlog.testing import capture_logs
-from tests.shell.office_world import BOX, STRANGER, config, instance, rig
+from tests.shell.office_world import BOX, STRANGER, Rig, config, instance, rig
 
 from llmao_core.keys import box_key
 from llmao_core.protocol import Unknown
@@ -122,3 +123,33 @@ async def test_a_host_that_was_taken_back_is_not_told_of_as_retired() -> None:
         await world.clock.advance(5)
         page = await html(world, f"/boxes/{BOX}")
         assert re.search(r'<section[^>]* id="remembered"[^>]* hidden>', page)
+
+
+async def test_the_api_tells_what_admins_said_of_a_box() -> None:
+    """Label and note with who and when, drained, retired; a retired box is marked, not hidden."""
+
+    async def asked(world: Rig, name: str) -> dict[str, object]:
+        boxes = json.loads(await html(world, "/api/v1/boxes"))["boxes"]
+        assert boxes == json.loads(await html(world, "/api/v1/view"))["boxes"]
+        return next(each for each in boxes if each["name"] == name)
+
+    async with rig() as world:
+        before = await asked(world, BOX)
+        nothing = {"label": "", "note": "", "noted_by": "", "noted_at": None}
+        assert {**nothing, "drained": False, "retired": False}.items() <= before.items()
+        office = world.service.office
+        await office.label(BOX, "spare", "Until Friday.", "alice")
+        await office.drain(BOX, "bob")
+        at = world.clock.now()
+        said = {"label": "spare", "note": "Until Friday.", "noted_by": "alice", "noted_at": at}
+        assert {**said, "drained": True, "retired": False}.items() <= (
+            await asked(world, BOX)
+        ).items()
+        await office.undrain(BOX, "bob")
+        await office.retire(BOX, "alice")
+        await world.clock.advance(30)
+        assert {"drained": False, "retired": True}.items() <= (await asked(world, BOX)).items()
+        assert not (await asked(world, STRANGER))["retired"]
+        served = json.loads(await html(world, "/api/v1/view"))["deployments"]
+        kept_out = {each["host"] for each in served if each["drained"] and each["retired"]}
+        assert {BOX} == kept_out == {each["host"] for each in served if each["drained"]}

@@ -66,6 +66,34 @@ def test_init_into_what_is_no_folder_is_a_sentence(tmp_path: Path) -> None:
     assert "cannot be written" in result.stderr
 
 
+def test_init_writes_where_the_configuration_is_looked_for(tmp_path: Path) -> None:
+    """-c and LLMAO_CONFIG name the file, models.yaml and .gitignore stand beside it."""
+    path = tmp_path / "a" / "llmao.yaml"
+    told = json.loads(_run("init", "-c", path, "--json").stdout)
+    beside = [str(path.with_name(each)) for each in ("models.yaml", ".gitignore")]
+    assert {"config": str(path), "wrote": [str(path), *beside]} == told
+    assert "\n/llmao.yaml\n" in (tmp_path / "a" / ".gitignore").read_text()
+    assert 0 == _run("check", "-c", path).exit_code
+    other = tmp_path / "b" / "config.yaml"
+    assert 0 == _run("init", env={**ENV, "LLMAO_CONFIG": str(other)}).exit_code
+    assert other.exists()
+    both = _run("init", tmp_path / "c", "-c", tmp_path / "d")
+    assert (1, True) == (both.exit_code, "exclude each other" in both.stderr)
+    assert not (tmp_path / "c").exists()
+
+
+def test_every_command_that_ends_prints_json_when_asked() -> None:
+    """`serve` and `demo` run until they are stopped; each other command has --json."""
+    group = cli.Commands("llmao")
+    without = []
+    for name in cli.COMMANDS:
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        if not any("--json" in each.opts for each in command.params):
+            without.append(name)
+    assert ["serve", "demo"] == without
+
+
 def test_init_keeps_the_secrets_out_of_git(tmp_path: Path) -> None:
     """Of what it wrote only models.yaml may be taken; a .gitignore that is there stays as it is."""
     git = ("git", "-C", str(tmp_path))

@@ -66,7 +66,7 @@ def test_the_running_llmao_is_asked(open_one: Running, tmp_path: Path) -> None:
     """What it concluded with its history is no second opinion; models.yaml is not needed."""
     result = explained(tmp_path, open_one, BOX)
     assert 0 == result.exit_code, result.stderr
-    assert result.stderr.startswith(f"As llmao at {open_one.url} knows it, ")
+    assert result.stderr.startswith(f"As llmao at {open_one.url}, fleet main, knows it, ")
     assert f"{BOX}:8001 gemma4-26b" in result.stdout
     assert "not now: " in result.stdout
     one = explained(tmp_path, open_one, f"{BOX}:8002", "--json")
@@ -110,7 +110,7 @@ def test_an_llmao_elsewhere_is_asked_without_a_configuration(
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main, ["explain", "--url", open_one.url, f"{BOX}:8002"])
     assert 0 == result.exit_code, result.stderr
-    assert result.stderr.startswith(f"As llmao at {open_one.url} knows it, ")
+    assert result.stderr.startswith(f"As llmao at {open_one.url}, fleet main, knows it, ")
     assert result.stdout.startswith(f"{BOX}:8002 ")
 
 

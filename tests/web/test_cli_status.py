@@ -17,11 +17,12 @@ from llmao_core.errors import LlmaoError
 from llmao_web.app import create_app
 from llmao_web.cli import main
 from llmao_web.commands import status as status_command
+from llmao_web.commands.moments import shown
 from llmao_web.commands.serve import listen, url_of
 from llmao_web.commands.status import Place, place_of
 
 from .signing import ADMIN_TOKEN, READ_TOKEN, config_of
-from .worlds import FakeDesk, a_plan, a_view, desk_of
+from .worlds import NOW, FakeDesk, a_plan, a_view, desk_of
 
 ENV = {"LITELLM_MASTER_KEY": "sk-master"}
 OPEN = config_of(AuthConfig("open"), public_url="")
@@ -73,9 +74,12 @@ def test_work_that_is_needed_is_said() -> None:
     with Running(OPEN) as running:
         result = run("status", "--url", running.url)
         assert (2, "") == (result.exit_code, result.stderr)
-        lines = result.stdout.splitlines()
+        first, *lines = result.stdout.splitlines()
+        assert f"# llmao at {running.url}, fleet main, {shown(NOW - 3)}" == first
         assert "MODEL\tSTATUS\tREPLICAS\tCONTEXT" == lines[0]
-        assert "gemma4-26b\tAvailable\t1 healthy of 1\t32768" == lines[1]
+        assert "gemma4-26b\tAvailable\t1 healthy of 1\t32768" in lines
+        worst_first = ["qwen3-8b", "gemma4-26b", "claude-x", "spare"]
+        assert worst_first == [line.split("\t")[0] for line in lines[1:5]]
         assert "source runpod is stale: RunPod refused the key." in lines
         told = lines.index("! Nobody can call qwen3-8b.")
         remedy = running.desk.seen.items[0].remedy if running.desk.seen else ""
@@ -86,11 +90,41 @@ def test_work_that_is_needed_is_said() -> None:
         assert (0, "Nothing needs you.") == (calm.exit_code, calm.stdout.splitlines()[-1])
 
 
+def test_a_model_that_orphans_serve_is_no_model_that_is_placed_nowhere() -> None:
+    """Its callers are served, so it stands among the others by how it is."""
+    order = [
+        {"availability": "Unavailable", "replicas": {"deployments": ["x"]}},
+        {"availability": "Degraded", "replicas": {"deployments": []}},
+        {"availability": "Available", "replicas": {"deployments": ["y"]}},
+        {"availability": "Unavailable", "replicas": {"deployments": []}},
+    ]
+    other_way = order[::-1]
+    other_way.sort(key=status_command._how_bad)
+    assert order == other_way
+
+
+def test_an_llmao_of_another_fleet_is_warned_of(tmp_path: Path) -> None:
+    """A fresh folder has the default port, and so has a demo: its answer is not about this one."""
+    with Running(OPEN) as running:
+        port = running.listening.getsockname()[1]
+        for fleet, warned in (("fleet: {name: mine}", True), ("", False), ("fleet: 3", False)):
+            path = configured(tmp_path, f"server: {{port: {port}}}\n{fleet}\n")
+            result = run("status", "-c", path)
+            assert (2, warned) == (result.exit_code, "warning: " in result.stderr), result.stderr
+            if warned:
+                assert f"{running.url} has the fleet main, and {path}" in result.stderr
+                assert "names the fleet mine" in result.stderr
+            assert "warning" not in result.stdout
+        asked = run("status", "-c", path, "--url", running.url)
+        assert "" == asked.stderr
+
+
 def test_json_is_the_view(guarded: Running) -> None:
     """The same as the API answers."""
     result = run("status", "--json", "--url", guarded.url, env=token(ADMIN_TOKEN))
     assert 2 == result.exit_code
-    assert 5 == len(json.loads(result.stdout)["deployments"])
+    view = json.loads(result.stdout)
+    assert (5, "main", NOW - 3) == (len(view["deployments"]), view["fleet"], view["at"])
 
 
 @pytest.mark.parametrize(
@@ -111,7 +145,8 @@ def test_an_llmao_that_is_not_there_is_said() -> None:
     url = url_of(listening)
     listening.close()
     gone = run("status", "--url", url)
-    assert (1, True) == (gone.exit_code, "Is it running?" in gone.stderr)
+    assert (1, True) == (gone.exit_code, f"No llmao answers at {url} (" in gone.stderr)
+    assert "`llmao serve`" in gone.stderr
     with Running(OPEN) as running:
         running.desk.seen = None
         early = run("status", "--url", running.url)
@@ -127,7 +162,9 @@ def test_an_llmao_that_is_not_there_is_said() -> None:
         [],
         {},
         {"models": [], "items": [], "sources": 3},
-        {"models": [1], "items": [], "sources": []},
+        {"models": [1], "items": [], "sources": [], "at": 1, "fleet": "main"},
+        {"models": [], "items": [], "sources": [], "at": 1},
+        {"models": [], "items": [], "sources": [], "at": None, "fleet": "main"},
     ],
 )
 def test_an_answer_that_is_no_view_is_refused(view: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +172,7 @@ def test_an_answer_that_is_no_view_is_refused(view: Any, monkeypatch: pytest.Mon
     import httpx
 
     monkeypatch.setattr(httpx, "get", lambda *_, **__: httpx.Response(200, json=view))
-    with pytest.raises(LlmaoError, match="not llmao"):
+    with pytest.raises(LlmaoError, match=r"at http://127\.0\.0\.1:1 is not llmao"):
         status_command.ask(Place("http://127.0.0.1:1"))
 
 
@@ -205,6 +242,8 @@ def test_a_password_is_hashed_for_the_file() -> None:
     assert 0 == first.exit_code
     assert first.stdout != second.stdout
     assert PasswordHasher().verify(first.stdout.strip(), "correct horse battery")
+    told = json.loads(run("hash-password", "--json", input="correct horse battery\n").stdout)
+    assert PasswordHasher().verify(told["hash"], "correct horse battery")
 
 
 @pytest.mark.parametrize("text", ["", "\n", "short\n", "a" * 1025 + "\n"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from attrs import evolve
 from click.testing import CliRunner
 
@@ -35,7 +36,7 @@ from llmao_web.demo.proxy import real_places
 from llmao_web.demo.scene import SHOWN_S, Scene, nothing, told, waiting
 from llmao_web.demo.scenes_machines import MachineScenes
 from llmao_web.demo.scenes_proxy import ProxyScenes
-from llmao_web.demo.story import MENDED, OPENING
+from llmao_web.demo.story import MENDED, OPENING, PROVING
 from llmao_web.demo.visitor import Deeds, Watch
 from llmao_web.demo.world import World, staged
 from llmao_web.pages.live import Live
@@ -130,6 +131,7 @@ async def test_the_demos_rows_in_a_real_proxy_go_with_it_and_no_others(tmp_path:
         assert ours.pop().startswith("demo-")
         assert {"theirs", "other-fleet"} == set(litellm.truth())
     assert "Removed the demo's" in said
+    assert "The demo has ended; nothing of it stays behind." == said.splitlines()[-1]
     assert MASTER_KEY not in said
     assert 0 == one.process.returncode
 
@@ -158,6 +160,14 @@ def test_a_real_proxy_without_a_key_or_with_a_strange_address_is_refused() -> No
         result = CliRunner().invoke(demo, options, env={KEY_VARIABLE: ""})
         assert 2 == result.exit_code
         assert "--litellm" in result.output
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "203.0.113.7", "example.org", ""])
+def test_it_listens_where_only_this_machine_can_reach_it(host: str) -> None:
+    """Nobody signs in at a demo, so on any other address everybody would be its admin."""
+    result = CliRunner().invoke(demo, ["--host", host, "--port", "0", "--minutes", "0.1"])
+    assert 2 == result.exit_code
+    assert "--host wants a loopback address" in result.output
 
 
 # ---- what is told stays true
@@ -241,7 +251,7 @@ async def test_every_step_can_be_read_while_it_is_shown() -> None:
         told(tuple(together), Deeds())
         for _, together in groupby(scenes, key=lambda each: each.place)
     ]
-    steps += [OPENING, Step((MENDED, waiting(Deeds())))]
+    steps += [OPENING, *(Step((line, waiting(Deeds()))) for line in (MENDED, PROVING))]
     words = {step.lines[0].said: sum(len(one.said.split()) for one in step.lines) for step in steps}
     assert {} == {said: count for said, count in words.items() if count > readable}
 

@@ -5,19 +5,24 @@ import re
 import pytest
 from attrs import evolve
 
+from llmao_core.errors import Trouble
+from llmao_core.keys import box_key
 from llmao_core.probes import Reply, ReplyKind, Target
 from llmao_core.records import (
     AttentionItem,
     Availability,
     HostView,
     ItemKind,
+    Kind,
     Lifecycle,
+    Record,
     Signal,
     SignalKind,
     SourceView,
     View,
 )
 from llmao_core.snapshots import SourceState
+from llmao_web.pages.models import AS_INTENDED, idle_words
 from llmao_web.pages.overview import tiles
 from llmao_web.pages.probes import probe_lines
 from llmao_web.pages.work import work_of
@@ -184,3 +189,32 @@ def test_the_log_of_probes_is_calm_while_a_server_loads() -> None:
 
     assert ["plain", "bad"] == tones(loads)
     assert ["bad", "bad"] == tones(record)
+
+
+# ---- what is to come
+
+
+def waiting_view() -> View:
+    """Return a view in which LiteLLM is as intended, and one server has to prove itself first."""
+    key = box_key("203.0.113.9", 8001, "small")
+    one = Record(key, Kind.INTENDED, Lifecycle.HEALTHY, action_rule="not-proven", oks_left=3)
+    litellm = SourceView("litellm", SourceState.FRESH, NOW - 5, 60.0)
+    return View(NOW, records=(one,), sources=(litellm,))
+
+
+def test_an_empty_plan_names_what_works_and_has_no_route_yet() -> None:
+    """That all is as intended would be a riddle beside the errors of callers."""
+    view = waiting_view()
+    words = "Nothing to do now. 203.0.113.9:8001 small gets its route once it has answered 3 more"
+    assert idle_words(view).startswith(words)
+    assert "0 actions planned, 1 to come" in figures(view)
+    assert AS_INTENDED == idle_words(evolve(view, records=()))
+
+
+def test_a_source_that_fails_is_told_before_it_is_stale() -> None:
+    """Its newest read failed: the line of counts says so, as the item does."""
+    view = waiting_view()
+    failing = evolve(view.sources[0], trouble=Trouble("Unreachable", "HTTP 502", NOW - 5))
+    assert "1 sources fresh" in figures(view)
+    assert "1 of 1 source cannot be read now" in figures(evolve(view, sources=(failing,)))
+    assert "cannot be read now" in idle_words(evolve(view, sources=(failing,)))

@@ -116,6 +116,7 @@ def readings(draw: st.DrawFn, body: Any, now: float) -> Reading[Any]:
         60.0,
         None if state == "unread" else Snapshot(now - age, body),
         _TROUBLE if state != "read" else None,
+        reboots=pick(draw, (True, True, False)),
     )
 
 

@@ -86,7 +86,7 @@ class Walk(World):
             listing = self.listings.get(name)
             old = inventories.setdefault(name, Reading[Listing](interval_s))
             if listing is not None and self._due(name, old):
-                inventories[name] = Reading[Listing](interval_s, Snapshot(now, listing))
+                inventories[name] = evolve(old, snapshot=Snapshot(now, listing), trouble=None)
         self.snapshots = evolve(
             found,
             deployments=deployments,

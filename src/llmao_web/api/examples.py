@@ -37,6 +37,7 @@ _MODEL = shapes.Model(
     full_requests=5,
     capabilities=["Chat", "text + vision"],
     licence="Apache-2.0",
+    details={"Languages": "140", "Weights": "google/gemma-4-26b-it"},
     replicas=shapes.Replicas(1, 1, "1 healthy", [_ID]),
 )
 _CALLERS_MODEL = shapes.Model(
@@ -49,6 +50,7 @@ _CALLERS_MODEL = shapes.Model(
     full_requests=None,
     capabilities=["Chat"],
     licence="",
+    details={},
     replicas=None,
 )
 _DEPLOYMENT = shapes.Deployment(
@@ -74,6 +76,7 @@ _DEPLOYMENT = shapes.Deployment(
     fails=0,
     revision=shapes.Revision("r1-0123456789abcdef", "r1-0123456789abcdef"),
     drained=False,
+    retired=False,
     restarting=False,
     unlisted=False,
     reached=False,
@@ -97,6 +100,12 @@ _BOX = shapes.Box(
     reboot_since=None,
     reboot_until=None,
     stale=False,
+    label="spare",
+    note="Alice tries a new driver on it until Friday.",
+    noted_by="alice",
+    noted_at=_AT - 90_000,
+    drained=False,
+    retired=False,
 )
 _ITEM = shapes.Item(
     id="unknown_host 203.0.113.99",
@@ -141,7 +150,7 @@ _TRANSITION = shapes.Transition(_AT - 7800, _KEY, "Loading", "Healthy")
 
 _ANSWERS: Sequence[object] = (
     shapes.Models(_AT, [_MODEL, _CALLERS_MODEL]),
-    shapes.View(_AT, [_MODEL], [_DEPLOYMENT], [_BOX], [_ITEM], [_SOURCE]),
+    shapes.View(_AT, "main", [_MODEL], [_DEPLOYMENT], [_BOX], [_ITEM], [_SOURCE]),
     shapes.Plan(_AT, [_ACTION]),
     shapes.Boxes(_AT, [_BOX]),
     shapes.Items(_AT, [_ITEM]),

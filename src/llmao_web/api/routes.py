@@ -3,6 +3,7 @@
 Rule of this file: it reads and changes nothing; everything but the models is for admins.
 """
 
+import asyncio
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from litestar.params import FromQuery, PathParameter, QueryParameter
 
 from llmao_core.records import View
 from llmao_web.auth.guards import TurnedAwayError
-from llmao_web.desk import Desk, Records
+from llmao_web.desk import Desk, Office, Records
 from llmao_web.pages.names import page_id
 from llmao_web.people import FOR_CALLERS, user_of
 from llmao_web.shell.ledger import EntryKind
@@ -48,6 +49,7 @@ class Counter:
     """Where the handlers have their answers from."""
 
     desk: Desk
+    office: Office | None
     records: Records
     fleet: str
 
@@ -63,15 +65,27 @@ class Counter:
         return view
 
     def known(self) -> say.Known:
-        """Return the models of `models.yaml` by name."""
-        intended = self.desk.intended()
-        models = reversed(intended.config.models) if intended else ()
-        return {model.model_name: model for model in models}
+        """Return what is configured, listed, and said by admins."""
+        intended, office = self.desk.intended(), self.office
+        if intended is None:
+            return say.Known(self.fleet)
+        listings = office.listings().items() if office else ()
+        return say.Known(
+            self.fleet,
+            {model.model_name: model for model in reversed(intended.config.models)},
+            intended.labels,
+            office.notes() if office else {},
+            {
+                (provider, instance.id): instance
+                for provider, reading in listings
+                for instance in (reading.snapshot.body.instances if reading.snapshot else ())
+            },
+        )
 
 
-def api_routes(desk: Desk, records: Records, fleet: str) -> Router:
+def api_routes(desk: Desk, office: Office | None, records: Records, fleet: str) -> Router:
     """Return everything under `/api/v1`."""
-    counter = Counter(desk, records, fleet)
+    counter = Counter(desk, office, records, fleet)
     return Router(
         API,
         route_handlers=[
@@ -107,14 +121,13 @@ def _models(counter: Counter) -> HTTPRouteHandler:
     @get(
         "/models",
         opt=FOR_CALLERS,
-        sync_to_thread=True,
         summary="The models callers can ask for",
         responses=answers(shapes.Models, "The models of the newest pass.", 503),
     )
-    def models(request: AnyRequest) -> shapes.Models:
+    async def models(request: AnyRequest) -> shapes.Models:
         """Return every model; how it is served is told to admins only."""
         view, admin = counter.view(), user_of(request).admin
-        made = say.models(view, counter.known(), counter.fleet, admin=admin)
+        made = await asyncio.to_thread(say.models, view, counter.known(), admin=admin)
         return shapes.Models(view.at, made)
 
     return models
@@ -123,24 +136,23 @@ def _models(counter: Counter) -> HTTPRouteHandler:
 def _of_the_pass(counter: Counter) -> list[HTTPRouteHandler]:
     @get(
         "/view",
-        sync_to_thread=True,
         summary="All that the newest pass concluded",
         responses=answers(shapes.View, "The newest view.", 503),
     )
-    def view() -> shapes.View:
+    async def view() -> shapes.View:
         """Return models, deployments, boxes, attention items and sources of one pass."""
-        return say.view(counter.view(), counter.known(), counter.fleet)
+        return await asyncio.to_thread(say.view, counter.view(), counter.known())
 
     @get(
         "/boxes",
-        sync_to_thread=True,
         summary="Hosts and instances",
         responses=answers(shapes.Boxes, "The boxes of the newest pass.", 503),
     )
-    def boxes() -> shapes.Boxes:
+    async def boxes() -> shapes.Boxes:
         """Return every host of fleet.hosts, and every instance that no host names."""
         view = counter.view()
-        return shapes.Boxes(view.at, [say.box(each, counter.fleet) for each in view.hosts])
+        made = await asyncio.to_thread(say.boxes, view, counter.known())
+        return shapes.Boxes(view.at, made)
 
     @get(
         "/items",
@@ -192,8 +204,9 @@ def _deployment(counter: Counter) -> HTTPRouteHandler:
     ) -> shapes.Explained:
         """Return one deployment, the action planned for it, and its newest changes."""
         view, planned = counter.view(), counter.desk.plan()
-        fleet = counter.fleet
-        records = (each for each in view.records if page_id(fleet, each.key) == deployment_id)
+        records = (
+            each for each in view.records if page_id(counter.fleet, each.key) == deployment_id
+        )
         record = next(records, None)
         if record is None:
             raise TurnedAwayError(status_code=404, detail="There is no deployment with this id.")
@@ -202,7 +215,7 @@ def _deployment(counter: Counter) -> HTTPRouteHandler:
         moves = await counter.records.transitions(record.key)
         return shapes.Explained(
             view.at,
-            say.deployment(record, fleet),
+            say.deployment(record, counter.known()),
             say.action(action) if action else None,
             say.transitions(moves),
         )

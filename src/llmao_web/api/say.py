@@ -7,19 +7,33 @@ address of a provider have no way through here.
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
+from attrs import field, frozen
+
 from llmao_core import config as core_config
 from llmao_core import keys as core_keys
 from llmao_core import plan as core_plan
 from llmao_core import records as core
+from llmao_core.intended import Labels
+from llmao_core.snapshots import Instance
+from llmao_web.pages.boxes import is_retired
 from llmao_web.pages.callers import UNKNOWN, about
 from llmao_web.pages.lines import port_of
 from llmao_web.pages.names import page_id
-from llmao_web.shell.ledger import Numbered
+from llmao_web.shell.ledger import Note, Numbered
 from llmao_web.shell.store import Transition
 
 from . import shapes
 
-Known = Mapping[str, core_config.Model]
+
+@frozen
+class Known:
+    """What is known beside a view. models, notes: by name; listed: by provider and instance id."""
+
+    fleet: str
+    models: Mapping[str, core_config.Model] = field(factory=dict)
+    labels: Labels = field(factory=Labels)
+    notes: Mapping[str, Note] = field(factory=dict)
+    listed: Mapping[tuple[str, str], Instance] = field(factory=dict)
 
 
 def key(given: core_keys.Key) -> shapes.Key:
@@ -27,14 +41,14 @@ def key(given: core_keys.Key) -> shapes.Key:
     return shapes.Key(given.shown, given.model)
 
 
-def model(view: core.ModelView, known: Known, fleet: str, *, admin: bool) -> shapes.Model:
+def model(view: core.ModelView, known: Known, *, admin: bool) -> shapes.Model:
     """Return a model; how it is served only for admins."""
-    told = about(view, known.get(view.name))
+    told = about(view, known.models.get(view.name))
     served = shapes.Replicas(
         healthy=view.healthy,
         counted=view.counted,
         summary=view.summary,
-        deployments=[page_id(fleet, each) for each in view.keys],
+        deployments=[page_id(known.fleet, each) for each in view.keys],
     )
     return shapes.Model(
         name=view.name,
@@ -46,20 +60,21 @@ def model(view: core.ModelView, known: Known, fleet: str, *, admin: bool) -> sha
         full_requests=view.full_requests,
         capabilities=[word for _, word in told.chips],
         licence=told.licence,
+        details=dict(told.details),
         replicas=served if admin else None,
     )
 
 
-def models(view: core.View, known: Known, fleet: str, *, admin: bool) -> list[shapes.Model]:
+def models(view: core.View, known: Known, *, admin: bool) -> list[shapes.Model]:
     """Return the models, for callers those that somebody could serve."""
-    return [model(each, known, fleet, admin=admin) for each in view.models]
+    return [model(each, known, admin=admin) for each in view.models]
 
 
-def deployment(record: core.Record, fleet: str) -> shapes.Deployment:
+def deployment(record: core.Record, known: Known) -> shapes.Deployment:
     """Return a record."""
     counters = record.counters
     return shapes.Deployment(
-        id=page_id(fleet, record.key),
+        id=page_id(known.fleet, record.key),
         key=key(record.key),
         kind=record.kind,
         lifecycle=record.lifecycle,
@@ -86,6 +101,7 @@ def deployment(record: core.Record, fleet: str) -> shapes.Deployment:
         fails=record.fails,
         revision=shapes.Revision(record.revision_current, record.revision_applied),
         drained=record.drained,
+        retired=record.drained and record.host in known.labels.retired_hosts,
         restarting=record.restarting,
         unlisted=record.unlisted,
         reached=record.reached,
@@ -105,8 +121,9 @@ def _address(record: core.Record) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def box(host: core.HostView, fleet: str) -> shapes.Box:
+def box(host: core.HostView, known: Known) -> shapes.Box:
     """Return a host or an instance."""
+    note, instance = known.notes.get(host.name), known.listed.get((host.provider, host.instance_id))
     return shapes.Box(
         name=host.name,
         provider=host.provider,
@@ -119,12 +136,23 @@ def box(host: core.HostView, fleet: str) -> shapes.Box:
         last_fetch=host.last_fetch,
         price_per_hour=host.price_per_hour,
         gpu=host.gpu,
-        deployments=[page_id(fleet, each) for each in host.keys],
+        deployments=[page_id(known.fleet, each) for each in host.keys],
         rebooting=host.rebooting,
         reboot_since=host.reboot_since,
         reboot_until=host.reboot_until,
         stale=host.stale,
+        label=note.label if note else "",
+        note=note.note if note else "",
+        noted_by=note.by if note else "",
+        noted_at=note.at if note else None,
+        drained=host.name in known.labels.drained_hosts,
+        retired=is_retired(host.name, host, instance, known.labels),
     )
+
+
+def boxes(view: core.View, known: Known) -> list[shapes.Box]:
+    """Return every host and instance, those that pages hide included."""
+    return [box(each, known) for each in view.hosts]
 
 
 def item(given: core.AttentionItem) -> shapes.Item:
@@ -155,13 +183,14 @@ def source(given: core.SourceView) -> shapes.Source:
     )
 
 
-def view(given: core.View, known: Known, fleet: str) -> shapes.View:
+def view(given: core.View, known: Known) -> shapes.View:
     """Return a view, as admins see it."""
     return shapes.View(
         at=given.at,
-        models=models(given, known, fleet, admin=True),
-        deployments=[deployment(each, fleet) for each in given.records],
-        boxes=[box(each, fleet) for each in given.hosts],
+        fleet=known.fleet,
+        models=models(given, known, admin=True),
+        deployments=[deployment(each, known) for each in given.records],
+        boxes=boxes(given, known),
         items=[item(each) for each in given.items],
         sources=[source(each) for each in given.sources],
     )

@@ -58,8 +58,8 @@ class Model:
     """A public model name. checked: false when it is Available on configuration alone.
 
     private: only our own machines serve it; null: nobody does. context: tokens, the least of
-    what is Healthy. full_requests: requests of full context that fit at once. replicas: null for
-    callers.
+    what is Healthy. full_requests: requests of full context that fit at once. details: what else
+    its page says of it, by label. replicas: null for callers.
     """
 
     name: str
@@ -71,6 +71,7 @@ class Model:
     full_requests: int | None
     capabilities: list[str]
     licence: str
+    details: dict[str, str]
     replicas: Replicas | None
 
 
@@ -122,8 +123,9 @@ class Deployment:
 
     rule, because: which row of the decision table gave the lifecycle, and why. fresh: false
     when that rests on old evidence. address: host and port that can be dialled, "" for none.
-    action_rule: the row that speaks of an action, "" for none. reached: llmao does not reach it,
-    and LiteLLM has since: callers are served.
+    action_rule: the row that speaks of an action, "" for none. drained: an admin keeps it out of
+    LiteLLM; retired: because its host is retired. reached: llmao does not reach it, and LiteLLM
+    has since: callers are served.
     """
 
     id: str
@@ -148,6 +150,7 @@ class Deployment:
     fails: int
     revision: Revision
     drained: bool
+    retired: bool
     restarting: bool
     unlisted: bool
     reached: bool
@@ -162,7 +165,8 @@ class Box:
     last_fetch: when it was last handed its configuration. price_per_hour: US dollars.
     rebooting: how a reboot under way stands, "" for none. reboot_since: when its provider was
     told. reboot_until: until when that waits at most for running requests. stale: its listing
-    cannot be read now; status, price and GPU are as listed last.
+    cannot be read now; status, price and GPU are as listed last. label, note: what an admin wrote,
+    "" for none; noted_by, noted_at: who, when. drained: as a whole. retired: pages hide it.
     """
 
     name: str
@@ -181,6 +185,12 @@ class Box:
     reboot_since: float | None
     reboot_until: float | None
     stale: bool
+    label: str
+    note: str
+    noted_by: str
+    noted_at: float | None
+    drained: bool
+    retired: bool
 
 
 @frozen
@@ -241,9 +251,10 @@ class Sources:
 
 @frozen
 class View:
-    """All that one pass concluded."""
+    """All that one pass concluded. fleet: the name of the fleet it is about."""
 
     at: float
+    fleet: str
     models: list[Model]
     deployments: list[Deployment]
     boxes: list[Box]

@@ -34,7 +34,7 @@ def admins_only(
     """Let admins pass and log who else tried; a guard, and the sign-in's own rule."""
     user = user_of(connection)
     if not user.admin:
-        path = connection.url.path
+        path = connection.scope["path"]
         _log.warning(
             "not an admin", user=user.name, method=connection.scope.get("method"), path=path
         )

@@ -14,7 +14,8 @@ from .moments import shown
 from .printing import clean
 
 if TYPE_CHECKING:
-    from llmao_core.records import View
+    from llmao_core.keys import Key
+    from llmao_core.records import Record, View
 
 Told = Mapping[str, Any]
 _OF_A_BOX = (
@@ -26,8 +27,19 @@ _UP, _FRESH = "up", "fresh"
 
 
 def as_told(view: "View") -> Told:
-    """Return of a view what the API would tell of boxes, sources and items."""
+    """Return of a view what the API would tell, as far as `explain` looks at it."""
     return {
+        "models": [
+            {
+                "name": one.name,
+                "availability": one.availability.value,
+                "checked": one.checked,
+                "context": one.context,
+                "replicas": {"summary": one.summary},
+            }
+            for one in view.models
+        ],
+        "deployments": [_record(one) for one in view.records],
         "boxes": [{name: getattr(one, name) for name in _OF_A_BOX} for one in view.hosts],
         "sources": [
             {
@@ -45,10 +57,34 @@ def as_told(view: "View") -> Told:
             for one in view.sources
         ],
         "items": [
-            {"sentence": one.sentence, "host": one.host, "key": one.key and one.key.shown}
+            {
+                "id": one.id,
+                "kind": one.kind.value,
+                "sentence": one.sentence,
+                "remedy": one.remedy,
+                "host": one.host,
+                "key": one.key and _key(one.key),
+            }
             for one in view.items
         ],
     }
+
+
+def _record(one: "Record") -> Told:
+    return {
+        "key": _key(one.key),
+        "kind": one.kind.value,
+        "lifecycle": one.lifecycle.value,
+        "fresh": one.fresh,
+        "rule": one.rule,
+        "because": one.because,
+        "host": one.host,
+        "litellm": {"id": one.row.id if one.row else ""},
+    }
+
+
+def _key(key: "Key") -> dict[str, str]:
+    return {"shown": key.shown, "model": key.model}
 
 
 def around(view: Told, name: str) -> list[dict[str, Any]]:
@@ -83,7 +119,9 @@ def _added_up(boxes: Sequence[Told]) -> dict[str, Any]:
 
 
 def names(view: Told) -> Iterator[str]:
-    """Yield the names of boxes and sources that have no deployment to be known by."""
+    """Yield the names of models, and of boxes and sources without a deployment to be known by."""
+    for one in view["models"]:
+        yield one["name"]
     for one in view["boxes"]:
         if not one.get("deployments"):
             yield one["name"]
@@ -153,5 +191,5 @@ def blind(view: Told) -> str:
 
 
 def is_around(value: Iterable[str]) -> bool:
-    """Tell whether a value is of a box or a source, and not of a deployment."""
-    return "key" not in value
+    """Tell whether a value is of a box or a source, and not of a deployment or a model."""
+    return "key" not in value and "model" not in value

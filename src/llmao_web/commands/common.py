@@ -13,6 +13,8 @@ import click
 
 from llmao_core.errors import Problem
 
+from .printing import colours
+
 if TYPE_CHECKING:
     from llmao_core import places
     from llmao_core.codec import Loaded
@@ -85,6 +87,6 @@ def print_problems(problems: Sequence[Problem], *, err: bool = False) -> None:
         word = click.style("warning" if each.warning else "error", fg=colour, bold=True)
         head = f"{click.style(place, bold=True)}: " if place else ""
         path = click.style(f" ({each.path})", dim=True) if each.path else ""
-        click.echo(f"{head}{word}: {each.what}{path}", err=err)
+        click.echo(f"{head}{word}: {each.what}{path}", err=err, color=colours())
         if each.remedy:
             click.echo(f"    {each.remedy}", err=err)

@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING
 
 import attrs
 import click
+from click.core import ParameterSource
 
 from llmao_core.errors import ConfigError, LlmaoError, Problem
 
-from .common import config_option, json_option, loaded, loaded_parts, plugins, print_problems
+from .common import (
+    DEFAULT_CONFIG,
+    config_option,
+    json_option,
+    loaded,
+    loaded_parts,
+    plugins,
+    print_problems,
+)
 
 if TYPE_CHECKING:
     from llmao_core.config import FleetConfig
@@ -19,22 +28,34 @@ _MAKES_A_BEARER = ("vllm_api_salt", "legacy_servers", "selfhost_api_key")
 
 
 @click.command()
-@click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
-def init(folder: Path) -> None:
+@config_option
+@json_option
+@click.argument("folder", required=False, type=click.Path(file_okay=False, path_type=Path))
+@click.pass_context
+def init(ctx: click.Context, config_path: Path, as_json: bool, folder: Path | None) -> None:
     """Write a starter config.yaml and models.yaml into FOLDER, with fresh secrets.
 
+    Without FOLDER the configuration is written to its PATH, and models.yaml beside it.
     And a .gitignore that keeps the secrets out of git. Files that exist are left as they are.
     """
     from llmao_web import starter
 
-    config, models = starter.write(folder)
+    given = ctx.get_parameter_source("config_path") is ParameterSource.COMMANDLINE
+    if folder is not None and given:
+        raise click.UsageError("FOLDER and --config exclude each other.")
+    config = folder / DEFAULT_CONFIG if folder is not None else config_path
+    models = starter.write(config)
+    ignores = config.with_name(".gitignore")
+    ignored = starter.write_gitignore(config)
+    if as_json:
+        wrote = [str(each) for each in (config, models, *([ignores] if ignored else ()))]
+        click.echo(json.dumps({"config": str(config), "wrote": wrote}, indent=2))
+        return
     click.echo(f"Wrote {config} and {models}, readable by you only.")
-    if starter.write_gitignore(folder):
-        click.echo(f"Wrote {folder / '.gitignore'}: git takes neither {config.name} nor the store.")
+    if ignored:
+        click.echo(f"Wrote {ignores}: git takes neither {config.name} nor the store.")
     else:
-        click.echo(
-            f"{config} holds secrets: keep it out of git. {folder / '.gitignore'} was not written."
-        )
+        click.echo(f"{config} holds secrets: keep it out of git. {ignores} was not written.")
     click.echo(f"Next: export LITELLM_MASTER_KEY=… and run `llmao check -c {config}`.")
 
 

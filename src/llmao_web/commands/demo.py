@@ -17,6 +17,7 @@ from attrs import frozen
 from llmao_core.config import Config, ServerConfig
 from llmao_core.errors import ConfigError, LlmaoError, Problem
 from llmao_core.secret import Secret
+from llmao_core.urls import is_loopback
 from llmao_web import logs
 from llmao_web.demo.fleet import PAIR, Places, decided, demo_config, remembered
 from llmao_web.demo.proxy import real_places, remove_rows
@@ -47,7 +48,7 @@ class Asked:
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="A loopback address.")
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535))
 @click.option(
     "--minutes",
@@ -97,15 +98,19 @@ def demo(
 
     A line at the top of each page says what happens now and where to look.
     """
+    _only_here(host)
     asked = Asked(host, port, minutes, shown_s, _real(litellm_url, litellm_key))
     if log_path is None:
         told = cast("TextIO", LogLines(lambda line: click.echo(line, err=True)))
         logs.configure(logs.Mask(), told, level=logging.ERROR)
-        asyncio.run(_demo(asked))
-        return
-    with log_path.open("a") as stream:
-        logs.configure(logs.Mask(), stream)
-        asyncio.run(_demo(asked))
+        clean_end = asyncio.run(_demo(asked))
+    else:
+        with log_path.open("a") as stream:
+            logs.configure(logs.Mask(), stream)
+            clean_end = asyncio.run(_demo(asked))
+    if clean_end:
+        but = f", but its log in {log_path}" if log_path else ""
+        click.echo(f"The demo has ended; nothing of it stays behind{but}.")
 
 
 class LogLines:
@@ -146,6 +151,14 @@ def _words(value: Any) -> str:
     return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def _only_here(host: str) -> None:
+    if not is_loopback(host):
+        raise click.UsageError(
+            "--host wants a loopback address. The demo asks nobody to sign in, so on any other it "
+            "would let everybody see its fleet and press its buttons."
+        )
+
+
 def _real(url: str | None, key: str | None) -> Places | None:
     if url is None:
         return None
@@ -156,7 +169,8 @@ def _real(url: str | None, key: str | None) -> Places | None:
     return real_places(url, Secret(key))
 
 
-async def _demo(asked: Asked) -> None:
+async def _demo(asked: Asked) -> bool:
+    """Run the demo to its end, and tell whether nothing of it is left in a real proxy."""
     clock, tour = SystemClock(), Tour(OPENING)
     listening = listen(asked.host, asked.port)
     url, began = url_of(listening), clock.monotonic()
@@ -178,7 +192,8 @@ async def _demo(asked: Asked) -> None:
 
         click.echo(f"Open {url}/models and watch. Ctrl-C ends the demo.")
         click.echo(f"In another terminal, `llmao explain --url {url} {PAIR}` says why a box is")
-        click.echo(f"as it is, and `llmao status --url {url}` what needs you.\n")
+        click.echo(f"as it is, `llmao status --url {url}` what needs you, and")
+        click.echo(f"`llmao plan --url {url}` what llmao is about to do.\n")
         try:
             await run_service(
                 files.config,
@@ -191,21 +206,22 @@ async def _demo(asked: Asked) -> None:
                 history=remembered(clock.now()),
             )
         finally:
-            if asked.real is not None:
-                await _clean_up(stage.places, clock.now())
+            gone = asked.real is None or await _clean_up(stage.places, clock.now())
+    return gone
 
 
-async def _clean_up(places: Places, now: float) -> None:
-    """Remove from a real proxy what the demo wrote there, and say how that went."""
+async def _clean_up(places: Places, now: float) -> bool:
+    """Remove from a real proxy what the demo wrote there, and say how that went: all is gone."""
     marked = f"llmao_fleet={places.fleet}"
     try:
         gone, left = await remove_rows(places, now)
     except LlmaoError as error:
         click.echo(f"The demo's deployments ({marked}) are still in LiteLLM: {error}", err=True)
-        return
+        return False
     click.echo(f"Removed the demo's {gone} deployments from LiteLLM.")
     if left:
         click.echo(f"{left} could not be removed: look for {marked} in LiteLLM.", err=True)
+    return not left
 
 
 class _Files:

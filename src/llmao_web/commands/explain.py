@@ -1,4 +1,4 @@
-"""`llmao explain`: why a host, a server or a provider's deployment is as it is.
+"""`llmao explain`: why a model, a host, a server or a provider's deployment is as it is.
 
 Rule of this file: what the running llmao knows, a moment of a journal, or a fresh look, and which
 of them it is; it says what reconcile concluded and adds nothing to it.
@@ -21,8 +21,10 @@ from .around import lines as around_lines
 from .common import config_option, json_option, loaded_parts
 from .looking import action_json, look
 from .moments import at_option, looked_at, shown
+from .of_model import lines as model_lines
+from .of_model import models
 from .printing import clean
-from .status import Place, SilentError, place_of, url_option
+from .status import Place, SilentError, place_of, url_option, warn_of_another
 
 if TYPE_CHECKING:
     from llmao_core.records import Record, View
@@ -48,7 +50,7 @@ class _NothingKnownError(LlmaoError):
 @click.option("--fresh", is_flag=True, help="Look anew, whatever a running llmao knows.")
 @url_option
 @at_option
-@click.argument("name", metavar="HOST[:PORT]")
+@click.argument("name", metavar="NAME")
 def explain(
     config_path: Path,
     as_json: bool,
@@ -58,12 +60,13 @@ def explain(
     at: float | None,
     name: str,
 ) -> None:
-    """Say why HOST, or its server at listen port PORT, is as it is.
+    """Say why NAME is as it is: a model, a HOST, its server HOST:PORT, or a provider.
 
-    A provider's name explains its deployments, or its listing and its boxes. The llmao that runs
-    with this configuration is asked what it knows; where it does not let us, its journal is read.
-    Where none runs, everything is looked at once, which knows no history. Standard error says
-    which of these it was.
+    A model's name tells what its callers get, what serves it and what to do; a provider's explains
+    its deployments, or its listing and its boxes. What shares a name is told together.
+    The llmao that runs with this configuration is asked what it knows; where it does not let us,
+    its journal is read. Where none runs, everything is looked at once, which knows no history.
+    Standard error says which of these it was.
     With --url the llmao there is asked, a demo for one, and nobody else.
     """
     if folder is None and at is not None:
@@ -73,7 +76,7 @@ def explain(
     if folder is not None:
         values = values_of(looked_at(folder, at), name)
     elif url is not None:
-        values = _told(place_of(config_path, url), name)
+        values = _told(place_of(config_path, url), name, None)
     else:
         values = (None if fresh else _remembered(config_path, name)) or _looked(config_path, name)
     if as_json:
@@ -85,25 +88,31 @@ def explain(
 def _remembered(config_path: Path, name: str) -> list[dict[str, Any]] | None:
     """Return what a running llmao knows, by its journal if it does not say; None: none runs."""
     try:
-        return _told(place_of(config_path, None), name)
+        return _told(place_of(config_path, None), name, config_path)
     except (ConfigError, _NothingKnownError):
         raise
-    except SilentError:
-        _say("No llmao answers: this is a fresh look, which knows no history.", _hint(config_path))
+    except SilentError as error:
+        told = f"No llmao answers at {error.url}: this is a fresh look, which knows no history."
+        _say(told, _hint(config_path))
         return None
     except LlmaoError as error:
         return _by_journal(config_path, name, str(error))
 
 
-def _told(place: Place, name: str) -> list[dict[str, Any]]:
-    """Return what the llmao that runs there knows; errors as `known` says."""
+def _told(place: Place, name: str, config_path: Path | None) -> list[dict[str, Any]]:
+    """Return what the llmao that runs there knows; errors as `known` says.
+
+    config_path: of the configuration it should be the llmao of, None for any.
+    """
     from .known import known
 
-    host, port = _parsed(name)
-    told = known(place, lambda its, label: _is(its, label, host, port), "" if port else host)
+    host, port = _parsed_or_none(name)
+    told = known(place, lambda its, label: _is(its, label, host, port), "" if port else host, name)
+    if config_path is not None:
+        warn_of_another(config_path, place, told.fleet)
+    _say(f"As llmao at {place.url}, fleet {told.fleet}, knows it, {shown(told.at)}.")
     if not told.values:
         raise _nothing_known(name, told.shown, told.blind)
-    _say(f"As llmao at {told.url} knows it, {shown(told.at)}.")
     return told.values
 
 
@@ -134,12 +143,13 @@ def _looked(config_path: Path, name: str) -> list[dict[str, Any]]:
 
 
 def values_of(looked: "Looked", name: str) -> list[dict[str, Any]]:
-    """Return what is known of HOST, HOST:PORT or a provider; LlmaoError when that is nothing."""
-    host, port = _parsed(name)
+    """Return what is known of a name, whatever has it; LlmaoError when that is nothing."""
+    host, port = _parsed_or_none(name)
     view = as_told(looked.view)
     found = [record for record in looked.view.records if _matches(record, host, port)]
     values = [
-        *([] if port else around(view, host)),
+        *models(view, name),
+        *(around(view, host) if host and not port else ()),
         *(as_value(record, looked) for record in found),
     ]
     if not values:
@@ -169,6 +179,14 @@ def _parsed(name: str) -> tuple[str, int | None]:
     return _host(name), None
 
 
+def _parsed_or_none(name: str) -> tuple[str, int | None]:
+    """Return host and port, "" for a name that no host can have: a model's may be any text."""
+    try:
+        return _parsed(name)
+    except click.BadParameter:
+        return "", None
+
+
 def _host(text: str) -> str:
     try:
         return host_name(text)
@@ -187,7 +205,9 @@ def _shows(key: Key, host: str, port: int | None) -> bool:
 
 
 def _is(its_host: str, label: str, host: str, port: int | None) -> bool:
-    """Tell whether a deployment of a host, shown so, is of HOST or HOST:PORT."""
+    """Tell whether a deployment of a host, shown so, is of HOST or HOST:PORT; none is of ""."""
+    if not host:
+        return False
     wanted, label = f"[{host}]" if ":" in host else host, label.lower()
     if port is not None:
         return label == f"{wanted}:{port}"
@@ -239,6 +259,9 @@ def as_value(record: "Record", looked: "Looked") -> dict[str, Any]:
 
 def lines(value: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is printed for people about one value, given as `values_of` returns it."""
+    if "model" in value:
+        yield from model_lines(value)
+        return
     if is_around(value):
         yield from around_lines(value)
         return

@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 from attrs import frozen
 
-from llmao_core.errors import LlmaoError
 from llmao_core.plan import Hold
 
 from .around import around, blind, names
 from .looking import waits
-from .status import NOT_LLMAO, Place, ask, fetched
+from .of_model import models
+from .status import Place, ask, fetched
 
 Chosen = Callable[[str, str], bool]
 _AS_THEY_ARE = (
@@ -29,29 +29,30 @@ _OF_AN_ACTION = ("kind", "key", "litellm_id", "rule", "reason", "evidence", "pol
 class Known:
     """What a running llmao says. at: when the pass ended. shown: every name it knows.
 
-    blind: what it cannot know now, "" for nothing.
+    fleet: its name. blind: what it cannot know now, "" for nothing.
     """
 
-    url: str
+    fleet: str
     at: float
     values: list[dict[str, Any]]
     shown: frozenset[str]
     blind: str
 
 
-def known(place: Place, chosen: Chosen, name: str) -> Known:
+def known(place: Place, chosen: Chosen, name: str, model: str) -> Known:
     """Return what the llmao that runs there knows of what is chosen by host and name.
 
-    name: of a box or a source to tell of as well, "" for none.
+    name: of a box or a source to tell of as well, "" for none. model: a name of one, maybe.
     SilentError: none answers there. LlmaoError: it runs, and why it cannot be asked.
     """
     view = ask(place)
     try:
         found = [each for each in view["deployments"] if chosen(each["host"], each["key"]["shown"])]
         return Known(
-            place.url,
+            view["fleet"],
             float(view["at"]),
             [
+                *models(view, model),
                 *(around(view, name) if name else ()),
                 *(_value(_explained(place, each["id"]), view) for each in found),
             ],
@@ -59,7 +60,7 @@ def known(place: Place, chosen: Chosen, name: str) -> Known:
             blind(view),
         )
     except (KeyError, TypeError, ValueError):
-        raise LlmaoError(NOT_LLMAO) from None
+        raise place.not_llmao() from None
 
 
 def _explained(place: Place, deployment_id: str) -> Mapping[str, Any]:
@@ -79,7 +80,7 @@ def _value(explained: Mapping[str, Any], view: Mapping[str, Any]) -> dict[str, A
         "rebooting": reboots.get(one["host"], ""),
         "dialable": one["address"],
         "litellm_id": one["litellm"]["id"] or None,
-        "action": _action(action) if action else None,
+        "action": action_told(action) if action else None,
         "attention": [
             item["sentence"]
             for item in view["items"]
@@ -92,6 +93,7 @@ def _value(explained: Mapping[str, Any], view: Mapping[str, Any]) -> dict[str, A
     }
 
 
-def _action(action: Mapping[str, Any]) -> dict[str, Any]:
+def action_told(action: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an action of the API in the shape that commands print."""
     held = waits(action["runs"], action["policy"], action["released_by"], Hold(action["hold"]))
     return {**{name: action[name] for name in _OF_AN_ACTION}, "held": held}

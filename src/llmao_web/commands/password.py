@@ -3,15 +3,19 @@
 Rule of this file: the password is read twice without being shown, and kept nowhere.
 """
 
+import json
 import sys
 
 import click
+
+from .common import json_option
 
 SHORTEST = 12
 
 
 @click.command("hash-password")
-def hash_password() -> None:
+@json_option
+def hash_password(as_json: bool) -> None:
     """Ask for a password twice and print its argon2 hash for auth.admins.
 
     In a pipe, the password is the first line of standard input.
@@ -24,4 +28,5 @@ def hash_password() -> None:
         password = sys.stdin.readline().rstrip("\r\n")
     if not SHORTEST <= len(password) <= LONGEST_PASSWORD:
         raise click.UsageError(f"A password has {SHORTEST} to {LONGEST_PASSWORD} characters.")
-    click.echo(hashed(password))
+    text = hashed(password)
+    click.echo(json.dumps({"hash": text}) if as_json else text)

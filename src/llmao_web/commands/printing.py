@@ -4,6 +4,7 @@ Rule of this file: a table with colours on a terminal, plain lines with tabs whe
 character that a terminal would act upon, whoever sent it.
 """
 
+import os
 import shutil
 import sys
 import textwrap
@@ -15,6 +16,16 @@ import click
 def clean(text: object) -> str:
     """Return text that moves no cursor and hides nothing."""
     return "".join(each if each.isprintable() else "·" for each in str(text))
+
+
+def colours() -> bool | None:
+    """Return False where NO_COLOR asks for none, else None: as the terminal can."""
+    return False if os.environ.get("NO_COLOR") else None
+
+
+def remark(text: str) -> str:
+    """Return what stands above a table and is no row of it: in a pipe as a comment."""
+    return clean(text) if sys.stdout.isatty() else f"# {clean(text)}"
 
 
 def item_lines(sentence: str, remedy: str) -> list[str]:

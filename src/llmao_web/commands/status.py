@@ -15,16 +15,19 @@ import click
 from attrs import field, frozen
 
 from llmao_core.config import Config
-from llmao_core.errors import LlmaoError
+from llmao_core.errors import ConfigError, LlmaoError
 from llmao_core.secret import Secret
 from llmao_core.urls import is_loopback, url_trouble
+from llmao_core.verdicts import WORST_FIRST, Availability
 
 from .common import Command, config_option, json_option, loaded_parts
-from .printing import clean, item_lines, print_table
+from .moments import shown
+from .printing import clean, item_lines, print_table, remark
 
 TOKEN = "LLMAO_TOKEN"  # noqa: S105 the name of a variable
 _PATH = "/api/v1/view"
 _TIMEOUT_S = 15.0
+_WORST_FIRST = {each.value: place for place, each in enumerate(WORST_FIRST)}
 _SAID = {
     401: f"llmao does not know this token. Set {TOKEN} to one of api_tokens.",
     403: "llmao does not let this token see that. Give it the role admin in api_tokens.",
@@ -32,11 +35,15 @@ _SAID = {
 }
 
 
-NOT_LLMAO = "What answers there is not llmao, or another version of it."
-
-
 class SilentError(LlmaoError):
-    """Nobody answers there."""
+    """Nobody answers at a URL. why: what came of asking."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(
+            f"No llmao answers at {url} ({why}). Is it running? `llmao serve` starts one; with "
+            "--url URL another is asked."
+        )
+        self.url = url
 
 
 @frozen
@@ -45,6 +52,10 @@ class Place:
 
     url: str
     token: Secret | None = field(default=None, repr=False)
+
+    def not_llmao(self) -> LlmaoError:
+        """Return the error of an answer that makes no sense."""
+        return LlmaoError(f"What answers at {self.url} is not llmao, or another version of it.")
 
 
 def url_option(command: Command) -> Command:
@@ -59,16 +70,23 @@ def url_option(command: Command) -> Command:
 @url_option
 @click.pass_context
 def status(ctx: click.Context, config_path: Path, as_json: bool, url: str | None) -> None:
-    """Ask a running llmao how it is doing.
+    """Ask a running llmao how it is doing; the models that are worst off come first.
+
+    The first line says which llmao answered, and of when its answer is; a pipe gets it as a
+    comment. What to do stands under each thing that needs you.
 
     The token is $LLMAO_TOKEN, else the first one of api_tokens in the configuration with the role
     admin; none is needed in mode open on the same machine. Exit 0 when all is well, 2 when work
     is needed, 1 when llmao does not answer.
     """
-    view = ask(place_of(config_path, url))
+    place = place_of(config_path, url)
+    view = ask(place)
+    if url is None:
+        warn_of_another(config_path, place, view["fleet"])
     if as_json:
         click.echo(json.dumps(view, indent=2))
     else:
+        click.echo(head(place, view))
         show(view)
     ctx.exit(2 if view["items"] else 0)
 
@@ -102,11 +120,31 @@ def _own_token(config: Config) -> Secret | None:
     return next((each.token for each in config.api_tokens if each.role == "admin"), None)
 
 
+def warn_of_another(config_path: Path, place: Place, fleet: str) -> None:
+    """Say when the llmao that answers has another fleet than the configuration names."""
+    try:
+        here = loaded_parts(config_path, ("fleet", "name")).fleet.name
+    except ConfigError:
+        return  # `llmao check` is where that is told
+    if here != fleet:
+        told = (
+            f"warning: the llmao at {place.url} has the fleet {fleet}, and {config_path} names "
+            f"the fleet {here}: it is another one. Give yours a port of its own (server.port), "
+            "or ask it with --url."
+        )
+        click.echo(clean(told), err=True)
+
+
+def head(place: Place, view: Mapping[str, Any]) -> str:
+    """Return the line that says who answered, and when the pass was that is told of."""
+    return remark(f"llmao at {place.url}, fleet {view['fleet']}, {shown(view['at'])}")
+
+
 def ask(place: Place) -> Mapping[str, Any]:
     """Return the view; LlmaoError says why there is none."""
     view = fetched(place, _PATH)
     if not _is_view(view):
-        raise LlmaoError(NOT_LLMAO)
+        raise place.not_llmao()
     assert isinstance(view, Mapping)
     return view
 
@@ -122,11 +160,10 @@ def fetched(place: Place, path: str) -> object:
     try:
         answer = httpx.get(place.url.rstrip("/") + path, headers=headers, timeout=_TIMEOUT_S)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise SilentError(
-            f"llmao does not answer ({type(error).__name__}). Is it running?"
-        ) from None
+        raise SilentError(place.url, type(error).__name__) from None
     if answer.status_code != 200:
-        raise LlmaoError(_SAID.get(answer.status_code, f"llmao answered {answer.status_code}."))
+        other = f"It answered {answer.status_code}: is that llmao?"
+        raise LlmaoError(f"At {place.url}: {_SAID.get(answer.status_code, other)}")
     try:
         told: object = answer.json()
     except (ValueError, RecursionError):
@@ -141,18 +178,33 @@ def _is_view(view: object) -> bool:
         "items": ("kind", "sentence", "remedy"),
         "sources": ("name", "state", "trouble"),
     }
-    return isinstance(view, Mapping) and all(
-        isinstance(view.get(name), list)
-        and all(isinstance(each, Mapping) and set(fields) <= each.keys() for each in view[name])
-        for name, fields in wanted.items()
+    return (
+        isinstance(view, Mapping)
+        and isinstance(view.get("fleet"), str)
+        and isinstance(view.get("at"), int | float)
+        and all(
+            isinstance(view.get(name), list)
+            and all(isinstance(each, Mapping) and set(fields) <= each.keys() for each in view[name])
+            for name, fields in wanted.items()
+        )
     )
 
 
 def show(view: Mapping[str, Any]) -> None:
     """Print a view for people."""
-    print_table(("MODEL", "STATUS", "REPLICAS", "CONTEXT"), map(_model_row, view["models"]))
+    models = sorted(view["models"], key=_how_bad)
+    print_table(("MODEL", "STATUS", "REPLICAS", "CONTEXT"), map(_model_row, models))
     for line in _lines(view):
         click.echo(line)
+
+
+def _how_bad(model: Mapping[str, Any]) -> tuple[bool, int]:
+    """Return where a model stands among others: as on the page, what is placed nowhere last."""
+    replicas, availability = model["replicas"], model["availability"]
+    placed = isinstance(replicas, Mapping) and bool(replicas.get("deployments"))
+    # Without a deployment of its own it is Degraded when orphans serve it.
+    nowhere = not placed and availability != Availability.DEGRADED.value
+    return nowhere, _WORST_FIRST.get(str(availability), 0)
 
 
 def _model_row(model: Mapping[str, Any]) -> tuple[object, ...]:

@@ -23,6 +23,8 @@ from .world import World
 
 BOOT_S = 9.0
 _LOOK_S = 1.0
+# The longest that a server which went often has to answer before its route comes back.
+PROVING_S = 60.0
 OPENING = Step(
     (
         Line(
@@ -34,6 +36,10 @@ OPENING = Step(
 )
 MENDED = Line(
     "What broke is mended. What is left under Work needed waits for a person.", (WORK, MODELS)
+)
+PROVING = Line(
+    "What broke is mended. Servers get their routes back once proven: each loss makes that longer.",
+    (WORK, MODELS),
 )
 
 
@@ -57,7 +63,7 @@ class Story:
         self.world.crowd(POD, 8002)
         scenes = self._scenes()
         while await self._played(scenes, until):
-            await self._show(self._rest, self.shown_s, until)
+            await self._show(self._rest, self.shown_s, until, PROVING_S)
         self.say(f"{minutes:g} minutes are over: the demo ends.")
 
     def _scenes(self) -> list[Scene]:
@@ -83,7 +89,8 @@ class Story:
         return told(scenes, self._deeds)
 
     def _rest(self) -> Step:
-        return Step((MENDED, waiting(self._deeds)))
+        mended = PROVING if self._deeds.unrouted else MENDED
+        return Step((mended, waiting(self._deeds)))
 
     async def close(self) -> None:
         """Drop what is under way and switch everything off."""
@@ -91,18 +98,25 @@ class Story:
             task.cancel()
         await self.world.close()
 
-    async def _show(self, step: Callable[[], Step], seconds: float, until: float) -> None:
-        """Show a step for so long, and say it anew when a visitor has changed what is true."""
+    async def _show(
+        self, step: Callable[[], Step], seconds: float, until: float, proving_s: float = 0.0
+    ) -> None:
+        """Show a step for so long, and say it anew when a visitor has changed what is true.
+
+        proving_s: how much longer at most, while a server that works has no route.
+        """
         clock = self.world.stage.clock
         ends = min(clock.monotonic() + seconds, until)
+        longest = min(ends + proving_s, until)
         watch = Watch(self.world.stage.http, self.world.llmao_url)
         for line in step().lines:
             self.say(line.said)
         while True:
             self.tour.show(step())
-            if (left_s := ends - clock.monotonic()) <= 0:
+            now = clock.monotonic()
+            if now >= (longest if self._deeds.unrouted else ends):
                 return
-            await clock.sleep(min(_LOOK_S, left_s))
+            await clock.sleep(min(_LOOK_S, max(ends - now, 0.0) or longest - now))
             self._deeds = await watch.look(self._deeds)
             for host in self._deeds.out:
                 self.world.finish(host)

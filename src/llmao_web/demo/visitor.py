@@ -19,6 +19,7 @@ class Deeds:
 
     ports: host and port of what was drained alone, beside others of the host that were not.
     out: those to which LiteLLM sends nothing, because somebody drains or reboots them.
+    unrouted: those with a server that works and has no route yet.
     """
 
     approved: frozenset[str] = frozenset()
@@ -27,6 +28,7 @@ class Deeds:
     retired: frozenset[str] = frozenset()
     serving: frozenset[str] = frozenset()
     out: frozenset[str] = frozenset()
+    unrouted: frozenset[str] = frozenset()
 
 
 @frozen
@@ -54,11 +56,15 @@ def _deeds(view: Any) -> Deeds:
             drained[each["host"]].add(each["key"]["shown"].rpartition(":")[2])
     beside = drained.keys() & {each["host"] for each in deployments if not each["drained"]}
     routed = {each["host"] for each in leaving if each["litellm"]["id"]}
+    serving = [each for each in deployments if each["lifecycle"] == _HEALTHY]
     return Deeds(
         approved=frozenset(each["name"] for each in view["boxes"] if each["approved"]),
         drained=frozenset(drained.keys() - beside),
         ports=frozenset((host, port) for host in beside for port in drained[host]),
         retired=frozenset(each["host"] for each in view["items"] if each["kind"] == _RETIRED),
-        serving=frozenset(each["host"] for each in deployments if each["lifecycle"] == _HEALTHY),
+        serving=frozenset(each["host"] for each in serving),
         out=frozenset(each["host"] for each in leaving) - routed,
+        unrouted=frozenset(
+            each["host"] for each in serving if each not in leaving and not each["litellm"]["id"]
+        ),
     )

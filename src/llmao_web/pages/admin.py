@@ -142,7 +142,7 @@ def admin_page(pages: AdminPages, live: Live, renderer: Renderer) -> HTTPRouteHa
 
     @page("/admin")
     async def admin(request: AnyRequest) -> Response[str]:
-        form = await pages.form(fields_of(request.url.query))
+        form = await pages.form(fields_of(request.scope["query_string"].decode("latin-1")))
         choosing: Approving | None = form["choosing"]
         host = choosing.host if choosing else ""
         sheet = await pages.sheet(host, choosing=choosing is not None)

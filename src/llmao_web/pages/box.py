@@ -17,6 +17,7 @@ from litestar.params import FromPath
 from llmao_core.errors import LlmaoError
 from llmao_core.intended import Approval
 from llmao_core.keys import host_name
+from llmao_core.reboot import no_order
 from llmao_core.records import AttentionItem, HostView, View
 from llmao_web.desk import Clock, Desk, Office
 from llmao_web.shell.ledger import EntryKind, Numbered
@@ -110,7 +111,7 @@ class BoxPages:
             ),
             "needed": self._parts.needed(self._work(host, box, known)),
             "serves": self._parts.serves(box),
-            "lines": self._parts.lines(hosts_lines([approval]) if approval else ""),
+            "lines": self._parts.lines(*_lines(host, known, approval, retired)),
             "remembered": self._parts.remembered(remembered),
             "done": self._parts.done(host, [(one.entry, said(one.entry)) for one in entries]),
         }
@@ -159,6 +160,17 @@ async def _entries(office: Office, host: str) -> tuple[str, Sequence[Numbered]]:
         return "", await office.entries(Wanted(host=host, limit=ENTRIES_SHOWN)) if host else ()
     except LlmaoError as error:
         return str(error), ()
+
+
+def _lines(
+    host: str, known: Known | None, approval: Approval | None, retired: bool
+) -> tuple[str, bool]:
+    """Return lines of fleet.hosts, and whether they are to leave it instead of coming in."""
+    if retired:
+        hosts = known.intended.config.fleet.hosts if known else ()
+        named = [each for each in hosts if host in (each.name, *each.was)]
+        return hosts_lines(Approval(each.name, each.rows, "", 0.0) for each in named), True
+    return hosts_lines([approval] if approval else []), False
 
 
 def _is_retirement(one: Numbered) -> bool:
@@ -233,9 +245,11 @@ def _deeds(
 
 def no_reboot(box: Box | None) -> str:
     """Return why a box has no button that reboots it, "" where it has one or never would."""
-    if box is None or box.host is None or not box.host.rebooting:
+    if box is None or box.host is None:
         return ""
-    return "It can be rebooted again once the reboot that is under way is over."
+    if box.host.rebooting:
+        return "It can be rebooted again once the reboot that is under way is over."
+    return no_order(box.host) if box.host.instance_id and box.served else ""
 
 
 def _rented(box: Box) -> HostView | None:

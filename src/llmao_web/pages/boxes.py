@@ -350,7 +350,7 @@ def box_of(
         fetched=fetched,
         fetch_tone=fetch_tone(fetched.last if fetched else None, known.now),
         drained=name in labels.drained_hosts,
-        retired=_is_retired(name, host, instance, labels),
+        retired=is_retired(name, host, instance, labels),
         served=tuple(
             Served(records[key], page_of(known.fleet, key), port_of(records[key].dialable))
             for key in (host.keys if host else ())
@@ -361,9 +361,7 @@ def box_of(
     )
 
 
-def _is_retired(
-    name: str, host: HostView | None, instance: Instance | None, labels: Labels
-) -> bool:
+def is_retired(name: str, host: HostView | None, instance: Instance | None, labels: Labels) -> bool:
     """Tell whether a box is retired; one that no host names any more, under any of its names."""
     if name in labels.retired_hosts:
         return True

@@ -114,7 +114,8 @@ def drain_buttons(
 
     now_serving: from `warnings.serving`.
     """
-    if record.kind not in (Kind.INTENDED, Kind.DISCOVERED):
+    # One that is retired comes back on the page of its box, and by no Undrain.
+    if record.kind not in (Kind.INTENDED, Kind.DISCOVERED) or record.retired:
         return ()
     fields = {"id": page_id(fleet, record.key)}
     if record.drained:
@@ -148,9 +149,9 @@ def _shown(line: Line) -> tuple[Any, ...]:
     )
     return (
         one.lifecycle, one.kind, one.since, one.fresh, one.held, one.drained, one.restarting,
-        one.reached, one.unlisted, one.because, one.rule, one.write_trouble, one.badges,
-        one.provider, one.instance_id, one.litellm, one.litellm_at, one.litellm_said, one.fails,
-        one.max_model_len, one.revision_current, one.revision_applied, one.row is None,
+        one.retired, one.reached, one.unlisted, one.because, one.rule, one.write_trouble,
+        one.badges, one.provider, one.instance_id, one.litellm, one.litellm_at, one.litellm_said,
+        one.fails, one.max_model_len, one.revision_current, one.revision_applied, one.row is None,
         signal.kind, signal.detail, signal.at is None, counters and counters.kv_tokens,
         line.port, line.fetched, line.buttons,
         host and (host.gpu, host.status, host.instance_id, host.price_per_hour, host.last_fetch,

@@ -44,7 +44,8 @@ def log_page(office: Office, renderer: Renderer, fleet: str) -> HTTPRouteHandler
 
     @page("/admin/log")
     async def log(request: AnyRequest) -> Response[str]:
-        context = await _context(office, fields_of(request.url.query), fleet)
+        asked = fields_of(request.scope["query_string"].decode("latin-1"))
+        context = await _context(office, asked, fleet)
         return renderer.page("log.html.j2", context, request=request)
 
     return log

@@ -16,8 +16,9 @@ from llmao_core.config import Model
 from llmao_core.keys import Key
 from llmao_core.plan import Action, Plan
 from llmao_core.records import Availability, ModelView, Record, View
+from llmao_core.recovery import waits
 from llmao_core.snapshots import SourceState
-from llmao_core.verdicts import Lifecycle
+from llmao_core.verdicts import WORST_FIRST, Lifecycle
 from llmao_web.desk import Clock, Desk
 from llmao_web.people import FOR_CALLERS, user_of
 
@@ -41,12 +42,8 @@ ON_THE_WAY = (Lifecycle.AWAITING, Lifecycle.LOADING)
 ADMIN, CALLER = "models/admin", "models/caller"
 LITELLM = "litellm"
 AS_INTENDED = "Nothing to do: LiteLLM is as intended."
-_WORST_FIRST = (
-    Availability.UNAVAILABLE,
-    Availability.DEGRADED,
-    Availability.UNKNOWN,
-    Availability.AVAILABLE,
-)
+NOT_READ = "Nothing is planned: LiteLLM cannot be read now, and was as intended when last read."
+WAITING_SHOWN = 3
 NOT_KNOWN = "Nothing is planned: what LiteLLM has is not known now."
 
 
@@ -258,9 +255,22 @@ def models_page(pages: ModelsPages, live: Live, renderer: Renderer) -> HTTPRoute
 
 
 def idle_words(view: View) -> str:
-    """Return what an empty plan means: nothing is planned either while LiteLLM is not known."""
-    known = any(one.name == LITELLM and one.state is SourceState.FRESH for one in view.sources)
-    return AS_INTENDED if known else NOT_KNOWN
+    """Return what an empty plan means: all is well, or what is to come is not due or not known."""
+    litellm = next((one for one in view.sources if one.name == LITELLM), None)
+    if litellm is None or litellm.state is not SourceState.FRESH:
+        return NOT_KNOWN
+    if litellm.trouble is not None:
+        return NOT_READ
+    return _to_come(view) or AS_INTENDED
+
+
+def _to_come(view: View) -> str:
+    """Return which servers work and have no route yet, and what for they wait."""
+    waiting = [f"{one.key} gets its route {waits(one)}" for one in view.records if waits(one)]
+    more = len(waiting) - WAITING_SHOWN
+    rest = f"; {more} more wait, too" if more > 0 else ""
+    told = "; ".join(waiting[:WAITING_SHOWN])
+    return f"Nothing to do now. {told}{rest}." if told else ""
 
 
 def _press(action: Action) -> tuple[Any, ...]:
@@ -269,12 +279,18 @@ def _press(action: Action) -> tuple[Any, ...]:
 
 def _records(model: ModelView, by_key: Mapping[Key, list[Record]]) -> list[Record]:
     """Return what serves a model, or should."""
-    return [one for key in (*model.keys, *model.orphans) for one in by_key.get(key, ())]
+    found = (one for key in (*model.keys, *model.orphans) for one in by_key.get(key, ()))
+    return [one for one in found if not _hidden(one)]
+
+
+def _hidden(record: Record) -> bool:
+    """Tell whether it is left off the tables: its box is retired, and its route is gone."""
+    return record.retired and record.row is None
 
 
 def _how_bad(model: ModelView) -> tuple[bool, int]:
     """Return where a model stands among others: what is placed nowhere comes last."""
-    return not (model.keys or model.orphans), _WORST_FIRST.index(model.availability)
+    return not (model.keys or model.orphans), WORST_FIRST.index(model.availability)
 
 
 def _opened(models: Iterable[ModelView], by_key: Mapping[Key, list[Record]]) -> Set[str]:

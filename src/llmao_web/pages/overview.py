@@ -12,6 +12,7 @@ from llmao_core.money import wasted
 from llmao_core.plan import Plan
 from llmao_core.prices import per_hour
 from llmao_core.records import Availability, HostView, Kind, SourceView, View
+from llmao_core.recovery import waits
 from llmao_core.snapshots import SourceState
 from llmao_core.verdicts import DOWN, UP
 
@@ -36,7 +37,7 @@ def tiles(view: View, plan: Plan | None) -> tuple[Tile, ...]:
         _needing(view),
         _models(view),
         *_deployments(view),
-        _plan(plan),
+        _plan(plan, view),
         _sources(view.sources),
         *_cost(view),
     )
@@ -81,12 +82,15 @@ def _deployments(view: View) -> tuple[Tile, ...]:
     return tuple(found)
 
 
-def _plan(plan: Plan | None) -> Tile:
+def _plan(plan: Plan | None, view: View) -> Tile:
     actions = plan.actions if plan else ()
     held = sum(not action.runs for action in actions)
     if held:
         return Tile(f"{held:,}", f"of {counted(len(actions), 'action')} held", "fair", "#plan-all")
-    return Tile(f"{len(actions):,}", "actions planned", "plain", "#plan-all")
+    words = "action planned" if len(actions) == 1 else "actions planned"
+    if waiting := sum(bool(waits(one)) for one in view.records):
+        words += f", {waiting:,} to come"
+    return Tile(f"{len(actions):,}", words, "plain", "#plan-all")
 
 
 def _sources(sources: tuple[SourceView, ...]) -> Tile:
@@ -94,6 +98,9 @@ def _sources(sources: tuple[SourceView, ...]) -> Tile:
     if blind:
         words = f"of {counted(len(sources), 'source')} not fresh"
         return Tile(f"{len(blind)}", words, "bad", "#sources-all")
+    if failing := sum(one.trouble is not None for one in sources):
+        words = f"of {counted(len(sources), 'source')} cannot be read now"
+        return Tile(f"{failing}", words, "bad", "#sources-all")
     return Tile(f"{len(sources)}", "sources fresh", "good", "#sources-all")
 
 

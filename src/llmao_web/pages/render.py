@@ -19,6 +19,7 @@ from litestar.enums import HttpMethod, MediaType
 from markupsafe import Markup, escape
 
 from llmao_core.prices import dollars, per_hour, rent
+from llmao_core.recovery import waits
 from llmao_web.desk import Clock
 from llmao_web.people import ANYBODY, User, csrf_of, may_sign_out, user_of
 
@@ -65,6 +66,7 @@ class Renderer:
             "rent": rent,
             "tone": tone,
             "signal_tone": signal_tone,
+            "waits": waits,
             "badge_tone": badge_tone,
             "kind_word": kind_word,
             "life_tone": life_tone,
@@ -109,7 +111,7 @@ def _frame(user: User, request: ASGIConnection[Any, Any, Any, Any] | None) -> di
         "user": user,
         "csrf": Markup(_CSRF),  # noqa: S704 our own mark
         "signed_in": request is not None and may_sign_out(request),
-        "path": request.url.path if request else "",
+        "path": request.scope["path"] if request else "",
         "places": ADMIN_PAGES if user.admin else PAGES,
         "flash": flash.told(request) if request else (),
         "reload_s": 0,

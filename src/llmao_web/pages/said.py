@@ -88,6 +88,12 @@ def _reloaded(entry: Entry) -> str:
     return f"configuration {_text(entry, 'outcome')}.{hosts} {told}".strip()
 
 
+def _config_checked(entry: Entry) -> str:
+    given = entry.detail.get("said")
+    told = " ".join(map(str, given)) if isinstance(given, list) else ""
+    return f"{entry.kind.value}: {told or 'it is good'}"
+
+
 def _signed_in(entry: Entry) -> str:
     how = _WAYS_IN.get(_text(entry, "mode"), "")
     return f"{entry.kind.value}: {how}" if how else entry.kind.value
@@ -104,6 +110,9 @@ _WORDS: Mapping[EntryKind, Callable[[Entry], str]] = {
     EntryKind.LABELLED: _labelled,
     EntryKind.PLACED: _placed,
     EntryKind.PRESSED: _pressed,
+    EntryKind.BEGUN: _what,
+    EntryKind.LAPSED: _what,
+    EntryKind.CONFIG_CHECKED: _config_checked,
     EntryKind.RELOADED: _reloaded,
     EntryKind.OUTSIDE_EDIT: _what,
     EntryKind.REFUSED: _what,

@@ -12,7 +12,7 @@ from llmao_core.config import Json
 from llmao_core.intended import Approval, deployment_id
 from llmao_core.keys import Key
 from llmao_core.plan import Action, Plan
-from llmao_core.records import Record, View
+from llmao_core.records import HostView, Record, View
 from llmao_core.snapshots import Instance, Listing, Reading, SourceState, UnknownHost
 
 from .asking import Refusal, checked_host
@@ -38,6 +38,12 @@ class Checked:
 def digest_of(hosts: Sequence[str]) -> str:
     """Return what a confirmation must repeat, so that it confirms what was shown."""
     return hashlib.sha256("\n".join(hosts).encode()).hexdigest()[:16]
+
+
+def listed(view: View | None, host: str) -> HostView | None:
+    """Return a host as a listing shows it, None when none does."""
+    found = (each for each in (view.hosts if view else ()) if each.name == host)
+    return next((each for each in found if each.instance_id and each.provider), None)
 
 
 class Archive:

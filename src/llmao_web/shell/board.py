@@ -12,6 +12,7 @@ from attrs import evolve, frozen
 
 from llmao_core.actions import ActionKind, OutcomeKind, Write
 from llmao_core.box_config import BoxAnswer, answers
+from llmao_core.config import Json
 from llmao_core.errors import Trouble
 from llmao_core.history import History
 from llmao_core.hooks import SourceKind
@@ -19,7 +20,7 @@ from llmao_core.intended import Intended
 from llmao_core.keys import Key
 from llmao_core.plan import Plan
 from llmao_core.probes import Probes, Target
-from llmao_core.protocol import BoxEvent, WrongKey, fold_all
+from llmao_core.protocol import BoxEvent, Fetch, WrongKey, fold_all, recall
 from llmao_core.records import SourceView, View
 from llmao_core.snapshots import (
     BoxProtocol,
@@ -57,7 +58,8 @@ class Board:
     """What every source said last; implements the web's Desk.
 
     wake: set by every change that reconcile should look at. revision: counts those changes.
-    tell: given what other replicas should know, with its time.
+    tell: given what other replicas should know, with its time. led: tells whether it is or was
+    known who writes to LiteLLM; it stays so, because pages and boxes do without the store.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -69,12 +71,14 @@ class Board:
         self.probes: Callable[[], Probes] = Probes
         self.probed: Callable[[Target], Sequence[Probed]] = _no_probes
         self.tell: Callable[[BoxEvent | Request, float], None] = _nobody
+        self.led: Callable[[], bool] = _nobody_else
         self._clock = clock
         self._intended: Intended | None = None
         self._answers: Mapping[str, BoxAnswer] = {}
         self._revisions: Mapping[str, str] = {}
         self._protocol = BoxProtocol()
         self._noted: list[tuple[BoxEvent, float]] = []
+        self._told_before: dict[str, Mapping[str, Json]] = {}
         self._kinds: dict[str, SourceKind] = {}
         self._readings: dict[str, Reading[Any]] = {}
         self._writes: Mapping[str, Write] = {}
@@ -130,9 +134,10 @@ class Board:
         return self._troubles.get(name)
 
     def ready(self) -> tuple[bool, tuple[str, ...]]:
-        """Tell whether every configured source was tried once, and which were not."""
-        untried = tuple(sorted(name for name, each in self._readings.items() if not _tried(each)))
-        missing = untried if self._intended else ("configuration", *untried)
+        """Tell whether every source was tried once and who leads is known, and what is missing."""
+        untried = sorted(name for name, each in self._readings.items() if not _tried(each))
+        intended = () if self._intended else ("configuration",)
+        missing = (*intended, *untried, *(() if self.led() else ("leadership",)))
         return not missing, missing
 
     def unread(self) -> tuple[tuple[str, Trouble | None], ...]:
@@ -152,10 +157,16 @@ class Board:
         self._revisions = {host: told.revision for host, told in self._answers.items()}
         self.changed()
 
-    def configure(self, source: str, kind: SourceKind, interval_s: float) -> None:
-        """Make a source known; one that is known keeps its snapshot."""
+    def configure(
+        self, source: str, kind: SourceKind, interval_s: float, *, reboots: bool = True
+    ) -> None:
+        """Make a source known; one that is known keeps its snapshot.
+
+        reboots: whether who lists boxes can be told to reboot one.
+        """
         self._kinds[source] = kind
-        self._readings[source] = evolve(self.reading(source), interval_s=interval_s)
+        known = self.reading(source)
+        self._readings[source] = evolve(known, interval_s=interval_s, reboots=reboots)
         self.changed()
 
     def forget(self, source: str) -> None:
@@ -225,6 +236,8 @@ class Board:
     def hear(self, what: BoxEvent | Request, at: float) -> None:
         """Take what another replica saw or was asked for; it is not told on."""
         if isinstance(what, Request):
+            if what in self._requests:
+                return
             self._requests = (*self._requests, what)[-REQUESTS_KEPT:]
         else:
             self._noted.append((what, at))
@@ -233,6 +246,10 @@ class Board:
     def place(self, placed: Mapping[str, str]) -> None:
         """Replace which provider once named a host."""
         self.placed = placed
+
+    def remember(self, told: Mapping[str, Mapping[str, Json]]) -> None:
+        """Take what hosts were told before this process started, for when they ask again."""
+        self._told_before = dict(told)
 
     def forgive(self) -> None:
         """Let every row be written again at once: LiteLLM is back."""
@@ -319,6 +336,9 @@ class Board:
     def _fold(self) -> None:
         if self._noted:
             self._protocol = fold_all(self._protocol, self._noted)
+            for host in {event.host for event, _ in self._noted if isinstance(event, Fetch)}:
+                if before := self._told_before.pop(host, None):
+                    self._protocol = recall(self._protocol, host, before)
             self._noted.clear()
 
     def _tidy(self) -> None:
@@ -343,6 +363,11 @@ class Board:
 
 def _nobody(what: BoxEvent | Request, at: float) -> None:
     """Tell nobody."""
+
+
+def _nobody_else() -> bool:
+    """Know that no other process could lead."""
+    return True
 
 
 def _no_probes(target: Target) -> Sequence[Probed]:  # noqa: ARG001

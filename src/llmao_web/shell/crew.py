@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import define
 
+from llmao_core.actions import ActionKind
 from llmao_core.config import Config
 from llmao_core.hooks import SourceCard, SourceKind
 from llmao_core.plan import Plan
@@ -101,7 +102,8 @@ class Crew:
             self._stop(name)
             if _place(known.runner.source) != _place(source):
                 self._board.forget(name)
-        self._board.configure(name, source.card.kind, source.interval_s)
+        reboots = ActionKind.REBOOT_BOX in source.card.executes
+        self._board.configure(name, source.card.kind, source.interval_s, reboots=reboots)
         self._members[name] = _Member(self._runner(source, config), settings)
         if self._group:
             self._start(self._members[name])

@@ -6,7 +6,7 @@ newest plan, so that a removal never waits behind a queue of adds.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import structlog
@@ -57,6 +57,7 @@ class Executor:
 
     request: what an order is carried out with. lead: whether this process may write now.
     reread: called after a batch with the time at which the writes must show everywhere.
+    begins: keeps that a reboot begins at a time; false when it must not.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Executor:
         reread: Callable[[float], None],
         poll_interval_s: Callable[[], float],
         lead: Lead,
+        begins: Callable[[Action, float], Awaitable[bool]],
     ) -> None:
         self._host = host
         self._board = board
@@ -79,6 +81,7 @@ class Executor:
         self._reread = reread
         self._poll_interval_s = poll_interval_s
         self._lead = lead
+        self._begins = begins
         self._taken = _Taken(Plan(), 0, clock.monotonic())
         self._written: dict[str, int] = {}
         self._wake = asyncio.Event()
@@ -107,12 +110,22 @@ class Executor:
         wrote = False
         while (action := self._next()) is not None and await self._lead.begins(action.order):
             try:
-                await self._write(action)
+                began = self._clock.now()
+                # Reboots come last, so nothing waits behind one.
+                if not await self._may_begin(action, began):
+                    break
+                await self._write(action, began)
             finally:
                 await self._lead.ended()
             wrote = True
         if wrote:
             self._reread(self._clock.now() + self._poll_interval_s())
+
+    async def _may_begin(self, action: Action, at: float) -> bool:
+        # All else may be done twice; and no removal waits for a store.
+        if action.kind is not ActionKind.REBOOT_BOX:
+            return True
+        return await self._begins(action, at) and self._lead.leads()
 
     def _next(self) -> Action | None:
         if self._stopping or not self._lead.leads():
@@ -130,8 +143,8 @@ class Executor:
         last = self._board.last_try(action.key, action.kind)
         return last is None or last.next_try is None or last.next_try <= self._clock.now()
 
-    async def _write(self, action: Action) -> None:
-        order, began = action.order, self._clock.now()
+    async def _write(self, action: Action, began: float) -> None:
+        order = action.order
         write = Write(action.kind, action.key, began, hash=_hash(order))
         if before := self._board.last_try(action.key, action.kind):
             write = evolve(write, failures=before.failures)

@@ -46,6 +46,7 @@ class Read:
     taken_at: float | None = None
     trouble: Trouble | None = None
     complete: bool = True
+    reboots: bool = True
 
 
 # ---- apart and together
@@ -121,12 +122,12 @@ def _read(reading: Reading[Any]) -> Read:
     snapshot = reading.snapshot
     complete = getattr(snapshot.body, "complete", True) if snapshot else True
     taken_at = snapshot.taken_at if snapshot else None
-    return Read(reading.interval_s, taken_at, reading.trouble, complete)
+    return Read(reading.interval_s, taken_at, reading.trouble, complete, reading.reboots)
 
 
 def _reading(read: Read, body: Any) -> Reading[Any]:
     snapshot = None if read.taken_at is None else Snapshot(read.taken_at, body)
-    return Reading(read.interval_s, snapshot, read.trouble)
+    return Reading(read.interval_s, snapshot, read.trouble, read.reboots)
 
 
 # ---- how each part changes

@@ -78,12 +78,13 @@ log = structlog.get_logger(__name__)
 class Leadership:
     """Who leads. replica: its name, "" while nobody is known to. here: it is this process.
 
-    known: the database was asked, or there is nobody else.
+    known: the database was asked, or there is nobody else. ever_known: it was, at some time.
     """
 
     replica: str
     here: bool
     known: bool
+    ever_known: bool = True
 
 
 class Lead(Protocol):
@@ -171,6 +172,7 @@ class Election:
         self._term: int | None = None
         self._renewed = 0.0
         self._leader: str | None = None
+        self._ever_known = False
         self._lost = asyncio.Event()
 
     def leads(self) -> bool:
@@ -181,7 +183,8 @@ class Election:
         """Return who leads, as far as this process knows."""
         here = self._term is not None
         who = self._replica if here else self._leader or ""
-        return Leadership(who, here=here, known=here or self._leader is not None)
+        known = here or self._leader is not None
+        return Leadership(who, here=here, known=known, ever_known=self._ever_known)
 
     async def begins(self, order: Order) -> bool:
         """Renew the lead and note what is being written.
@@ -229,6 +232,7 @@ class Election:
     async def _take(self) -> bool:
         if not await self._ask("fetchval", _TRY, _LOCK):
             self._leader = str(await self._ask("fetchval", _SAY_WHO))
+            self._ever_known = True
             if await self._ask("fetch", _END_DEAD, _LOCK, DEAD_S):
                 log.warning("ended a leader that is not heard of", leader=self._leader)
             return False
@@ -237,6 +241,7 @@ class Election:
         if (write := _left(row["writing"], self._clock.now())) is not None:
             self.took_over(*write)
         self._term, self._renewed = row["term"], began
+        self._ever_known = True
         log.info("leads", replica=self._replica, term=self._term)
         self.changed()
         return True

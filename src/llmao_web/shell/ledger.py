@@ -36,7 +36,10 @@ class EntryKind(enum.Enum):
     UNRETIRED = "unretired"
     PLACED = "placed"
     PRESSED = "pressed"
+    BEGUN = "begun"
+    LAPSED = "lapsed"
     CHECKED = "checked"
+    CONFIG_CHECKED = "configuration checked"
     RELOADED = "reloaded"
     OUTSIDE_EDIT = "outside edit"
     REFUSED = "refused"
@@ -71,7 +74,8 @@ class Entry:
 
     at: epoch seconds. actor: `llmao`, or who pressed. host: normalised, "" when it is about a
     key or about nothing. detail: JSON, by kind: APPROVED `rows`, LABELLED `label` and `note`,
-    PLACED `provider` ("" forgets), SIGNED_IN `mode`, ACTION what `carried_out` writes, others free.
+    PLACED `provider` ("" forgets), PRESSED `request`, BEGUN `target`, SIGNED_IN `mode`, ACTION
+    what `carried_out` writes, others free.
     """
 
     at: float

@@ -16,11 +16,10 @@ from llmao_core.errors import ConfigError
 from llmao_core.keys import Key
 from llmao_core.plan import Action, Hold, Policy
 from llmao_core.reboot import ask as ask_reboot
-from llmao_core.reboot import reboot_key, take_back
-from llmao_core.records import HostView, View
+from llmao_core.reboot import no_order, reboot_key, take_back
 from llmao_core.snapshots import Request, RequestKind
 
-from .archive import Archive, Checked, digest_of
+from .archive import Archive, Checked, digest_of, listed
 from .asking import (
     LONGEST_LABEL,
     LONGEST_NOTE,
@@ -33,6 +32,7 @@ from .board import REQUESTS_KEPT, Board
 from .clock import Clock
 from .leader import Leadership
 from .ledger import CALLED_OFF, Entry, EntryKind, Kept, row_detail
+from .presses import pressed
 from .reload import Reloader
 from .store import Store, Wanted
 
@@ -177,8 +177,8 @@ class Office(Archive):
             entries.append(self._entry(by, EntryKind.WITHDRAWN, host))
         await self._keep(*entries)
         # Hidden is not ended: the provider goes on sending its bill.
-        listed = _listed(self._board.view(), host)
-        bill = f" It is still rented: end that at {listed.provider}." if listed else ""
+        rented = listed(self._board.view(), host)
+        bill = f" It is still rented: end that at {rented.provider}." if rented else ""
         if self._is_configured(host):
             return f"{host} is retired. Now delete its lines from fleet.hosts in config.yaml.{bill}"
         return f"{host} is retired: its routes go, and it is hidden.{bill}"
@@ -196,9 +196,11 @@ class Office(Archive):
     async def reboot(self, host: str, by: str) -> str:
         """Have a box's provider reboot it, its routes drained first."""
         host = self._known(host)
-        view = _listed(self._view(), host)
+        view = listed(self._view(), host)
         if view is None:
             raise Refusal(f"No listing names {host}, so nobody can be asked to reboot it.")
+        if told := no_order(view):
+            raise Refusal(told)
         config, key = self._reloader.config, reboot_key(host)
         if Policy.of(config.policy, config.brake).kinds[ActionKind.REBOOT_BOX] == "observe":
             raise Refusal("The policy for reboot_box is observe: it is never run.")
@@ -213,7 +215,7 @@ class Office(Archive):
     async def cancel_reboot(self, host: str, by: str) -> str:
         """Call off a reboot that its provider was not told of yet; its routes come back."""
         host = self._known(host)
-        view, key = _listed(self._view(), host), reboot_key(host)
+        view, key = listed(self._view(), host), reboot_key(host)
         if view is None or not (view.rebooting or self._is_asked(key)):
             return f"{host} is not being rebooted."
         order = self._board.last_try(key, ActionKind.REBOOT_BOX)
@@ -293,6 +295,7 @@ class Office(Archive):
             said = [str(problem) for problem in reload_refusals(old, new)]
             if dropped := dropped_hosts(old, new, old.brake):
                 said.append(f"It drops {len(dropped)} hosts: a reload asks for a confirmation.")
+        await self._keep(self._entry(by, EntryKind.CONFIG_CHECKED, said=said))
         self._checked = Checked(self._clock.now(), by, tuple(said))
         if said:
             raise Refusal("A reload would not take these files as they are: see below.")
@@ -379,7 +382,7 @@ class Office(Archive):
     async def _asked(self, entry: Entry, request: Request) -> None:
         if len(self._board.requests()) >= REQUESTS_KEPT:
             raise Refusal("Too many requests are waiting; try again in some minutes.")
-        await self._keep(entry)
+        await self._keep(pressed(entry, request))
         self._board.request(request)
 
     async def _check_again_s(self, key: Key) -> float:
@@ -390,9 +393,3 @@ class Office(Archive):
 
 def _said(action: Action) -> str:
     return f"{action.key}: “{action.kind.words}”"
-
-
-def _listed(view: View | None, host: str) -> HostView | None:
-    """Return a host as a listing shows it, None when none does."""
-    found = (each for each in (view.hosts if view else ()) if each.name == host)
-    return next((each for each in found if each.instance_id and each.provider), None)

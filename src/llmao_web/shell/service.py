@@ -76,6 +76,7 @@ class Service:
         self._lead = lead or Alone()
         self._lead.changed = self.board.changed
         self._lead.took_over = self.board.wrote
+        self.board.led = lambda: self._lead.leadership().ever_known
         self._host = host
         self._clock = clock
         self._journal = journal
@@ -91,8 +92,7 @@ class Service:
         self._operations = Operations(host, self.board, self._sharing.later, clock, self._lead)
         self._crew = Crew(host, self.board, clock, self._operations.keep)
         self._probing = Probing(config, clock, self.board.changed, transport)
-        self.board.probes = self._probing.probes
-        self.board.probed = self._probing.log.of
+        self.board.probes, self.board.probed = self._probing.probes, self._probing.log.of
         self._executor = Executor(
             host,
             self.board,
@@ -102,6 +102,7 @@ class Service:
             reread=self._crew.reread_deployments,
             poll_interval_s=lambda: self.config.litellm.poll_interval_s,
             lead=self._lead,
+            begins=self._sharing.presses.begins,
         )
         self._loop = Loop(
             self.board,

@@ -18,6 +18,7 @@ from .board import Board
 from .clock import Clock, wait_for_any
 from .later import Later, Waiting
 from .ledger import Entry, Kept, fold
+from .presses import Presses
 from .store import NotKept, Store, StoreError, Unanswered
 from .unexpected import log_unexpected
 
@@ -34,6 +35,7 @@ class Sharing:
     """Keeps the board and the store of one process in step.
 
     kept: what people decided, as this process knows it. later: takes what llmao itself did.
+    presses: what was asked for before it started, and which reboots were begun.
     changed: called after approvals or labels changed.
     """
 
@@ -42,6 +44,7 @@ class Sharing:
     ) -> None:
         self.kept = Kept()
         self.later = Later(store)
+        self.presses = Presses(store, board, clock, keep=self.keep, later=self.later)
         self._store = store
         self._board = board
         self._clock = clock
@@ -63,7 +66,10 @@ class Sharing:
         # A life cycle rests on what was handed out since this process started.
         self._heard = max((each.number for each in await self._store.told(0)), default=0)
         self._board.place(self.kept.placed)
+        self._board.remember(await self._store.assignments())
         self._board.tell = self.tell
+        # After what was told: whatever is told later is heard, whatever was pressed before is kept.
+        await self.presses.take_up()
 
     def tell(self, what: BoxEvent | Request, at: float) -> None:
         """Take what happened here, to be told with the rest of its second."""

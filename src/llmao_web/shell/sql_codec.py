@@ -16,11 +16,11 @@ from sqlalchemy import Row
 
 from llmao_core.config import Json
 from llmao_core.keys import Key
-from llmao_core.protocol import BoxEvent, Fetch
+from llmao_core.protocol import ASSIGNMENTS_KEPT, BoxEvent, Fetch
 from llmao_core.snapshots import Request
 
 from .ledger import Entry, EntryKind, Numbered, leaves_nothing, slot
-from .store import Fetches, NotKept, Sample, Told, Transition, fetched
+from .store import Fetches, NotKept, Sample, Told, Transition, fetched, without_bearers
 
 LONGEST_NAME = 2_048
 LONGEST_DETAIL = 65_536
@@ -92,6 +92,20 @@ def fetch_rows(noted: Iterable[tuple[BoxEvent | Request, float]]) -> list[Values
         }
         for host, each in sorted(found.items())
     ]
+
+
+def assignment_rows(noted: Iterable[tuple[BoxEvent | Request, float]]) -> list[Values]:
+    """Return what hosts are told, without anything of a bearer, each revision once."""
+    found: dict[tuple[str, str], Values] = {}
+    for event, at in noted:
+        if not isinstance(event, Fetch) or event.assignment is None or not _fits(event.host):
+            continue
+        named = (event.host, str(event.assignment.get("revision", "")))
+        what = without_bearers(event.assignment)
+        if len(json.dumps(what)) <= LONGEST_DETAIL:
+            row = {"host": event.host, "revision": named[1], "at": _time(at), "what": what}
+            found[named] = row
+    return [found[named] for named in sorted(found)]
 
 
 def told_rows(noted: Iterable[tuple[BoxEvent | Request, float]], replica: str) -> list[Values]:
@@ -176,6 +190,14 @@ def sample(row: Row[Any], key: Key) -> Sample:
 def fetches_of(rows: Iterable[Row[Any]]) -> dict[str, Fetches]:
     """Return what hosts fetched, by name."""
     return {row.host: Fetches(row.first, row.last, row.handed_out, row.applied) for row in rows}
+
+
+def assignments_of(rows: Iterable[Row[Any]]) -> dict[str, dict[str, Json]]:
+    """Return the newest that each host was told, by name and revision; rows: oldest first."""
+    found: dict[str, dict[str, Json]] = {}
+    for row in rows:
+        found.setdefault(row.host, {})[row.revision] = row.what
+    return {host: dict([*told.items()][-ASSIGNMENTS_KEPT:]) for host, told in found.items()}
 
 
 def told(row: Row[Any]) -> Told | None:

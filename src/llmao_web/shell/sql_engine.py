@@ -28,6 +28,8 @@ _CONNECTIONS = 4
 _LOCK = 0x6C6C6D616F
 _TAKE_LOCK = text(f"SELECT pg_advisory_xact_lock({_LOCK})")
 _PATIENCE = "20s"
+# Shorter than TIMEOUT_S, or a writer that is silent makes the others' writes fail, too.
+_IDLE = "5s"
 # What was acknowledged survives the process and the power.
 _DURABLE = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
 
@@ -130,7 +132,7 @@ def _connecting(url: str, *, patient: bool) -> Callable[[], Awaitable[asyncpg.Co
         "statement_timeout": "0" if patient else _PATIENCE,
         "lock_timeout": _PATIENCE,
         # A replica that froze in a transaction must not keep the others from writing.
-        "idle_in_transaction_session_timeout": "0" if patient else _PATIENCE,
+        "idle_in_transaction_session_timeout": "0" if patient else _IDLE,
     }
 
     async def connect() -> asyncpg.Connection:

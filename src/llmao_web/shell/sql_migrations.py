@@ -59,7 +59,15 @@ _CAPACITY = (
     "CREATE INDEX capacity_at ON capacity (over_s, at)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_LEDGER, _BOXES, _CAPACITY)
+_ASSIGNMENTS = (
+    (
+        "CREATE TABLE assignments (host TEXT NOT NULL, revision TEXT NOT NULL,"
+        " at {double} NOT NULL, what TEXT NOT NULL, PRIMARY KEY (host, revision))"
+    ),
+    "CREATE INDEX assignments_at ON assignments (host, at)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_LEDGER, _BOXES, _CAPACITY, _ASSIGNMENTS)
 
 _WORDS = {
     "sqlite": {

@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
+from llmao_core.config import Json
 from llmao_core.keys import Key
 from llmao_core.protocol import BoxEvent
 from llmao_core.snapshots import Request
@@ -29,7 +30,7 @@ from . import sql_codec as codec
 from . import sql_tidy
 from .ledger import Entry, EntryKind, Kept, Numbered, fold
 from .sql_engine import Database
-from .sql_tables import capacity, entries, fetches, told, transitions
+from .sql_tables import assignments, capacity, entries, fetches, told, transitions
 from .store import SHARED_KEPT, Fetches, Sample, Told, Transition, Wanted
 
 LONGEST_PAGE = 1_000
@@ -148,13 +149,15 @@ class SqlStore:
     async def tell(self, noted: Iterable[tuple[BoxEvent | Request, float]]) -> None:
         """Remember fetches, and tell the other replicas where there can be any."""
         events = list(noted)
-        fetched = codec.fetch_rows(events)
+        fetched, assigned = codec.fetch_rows(events), codec.assignment_rows(events)
         shared = codec.told_rows(events, self._replica) if self._database.shared else []
-        if not fetched and not shared:
+        if not fetched and not assigned and not shared:
             return
         async with self._database.writing() as connection:
             if fetched:
                 await connection.execute(self._remembering(), fetched)
+            if assigned:
+                await connection.execute(self._assigning(), assigned)
             if shared:
                 await connection.execute(insert(told), shared)
 
@@ -178,6 +181,11 @@ class SqlStore:
         """Return what hosts fetched, by normalised name, over restarts."""
         return codec.fetches_of(await self._read(select(fetches)))
 
+    async def assignments(self) -> Mapping[str, Mapping[str, Json]]:
+        """Return the newest that each host was told, by revision, the newest last."""
+        oldest_first = (assignments.c.at, assignments.c.revision)
+        return codec.assignments_of(await self._read(select(assignments).order_by(*oldest_first)))
+
     async def tidy(self, now: float) -> None:
         """Drop what is older than it is kept, in short steps between which others write."""
         for step in sql_tidy.steps(now, self._database.engine.dialect.name):
@@ -200,6 +208,14 @@ class SqlStore:
 
     def _upsert(self, table: Any) -> Any:
         return _UPSERT[self._database.engine.dialect.name](table)
+
+    def _assigning(self) -> Insert:
+        # The revision says all that it says, but not when it was told last.
+        made = self._upsert(assignments)
+        updated: Insert = made.on_conflict_do_update(
+            index_elements=list(assignments.primary_key), set_={"at": made.excluded.at}
+        )
+        return updated
 
     def _remembering(self) -> Insert:
         made, known = self._upsert(fetches), fetches.c

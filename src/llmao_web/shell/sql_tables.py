@@ -96,6 +96,15 @@ fetches = Table(
     Column("applied", AnyText),
 )
 
+assignments = Table(
+    "assignments",
+    metadata,
+    Column("host", AnyText, primary_key=True),
+    Column("revision", AnyText, primary_key=True),
+    Column("at", Double),
+    Column("what", AnyJson),
+)
+
 told = Table(
     "told",
     metadata,
@@ -119,4 +128,4 @@ capacity = Table(
 )
 
 # What replicas tell each other is over within the hour.
-KEPT = (entries, transitions, fetches, capacity)
+KEPT = (entries, transitions, fetches, assignments, capacity)

@@ -18,12 +18,16 @@ from sqlalchemy import (
     exists,
     func,
     literal,
+    or_,
     select,
+    tuple_,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from .sql_tables import capacity, entries, fetches, told, transitions
+from llmao_core.protocol import ASSIGNMENTS_KEPT
+
+from .sql_tables import assignments, capacity, entries, fetches, told, transitions
 
 DAY_S = 86_400.0
 ENTRIES_KEPT_S = 180 * DAY_S
@@ -55,6 +59,7 @@ def steps(now: float, dialect: str) -> Iterator[Step]:
     yield partial(_drop_beyond, transitions, transitions.c.number > 0)
     yield partial(_drop, told, told.c.at < now - TOLD_KEPT_S)
     yield _forget_hosts
+    yield _forget_assignments
     yield partial(_roll_up, now - MINUTES_KEPT_S, _INSERT[dialect])
     yield partial(_drop_hours, now - HOURS_KEPT_S)
 
@@ -89,6 +94,20 @@ async def _forget_hosts(connection: AsyncConnection) -> bool:
     beyond = select(fetches.c.host).order_by(fetches.c.last.desc()).offset(MOST_HOSTS)
     some = beyond.limit(ROWS_AT_ONCE)
     done = await connection.execute(delete(fetches).where(fetches.c.host.in_(some)))
+    return bool(done.rowcount >= ROWS_AT_ONCE)
+
+
+async def _forget_assignments(connection: AsyncConnection) -> bool:
+    """Forget what a host was told before the newest few, and all of a host that is forgotten."""
+    newer = assignments.alias("newer")
+    # What was told at the same time is told apart by its revision.
+    later = tuple_(newer.c.at, newer.c.revision) > tuple_(assignments.c.at, assignments.c.revision)
+    of_its_host = select(func.count()).where(newer.c.host == assignments.c.host, later)
+    known = exists().where(fetches.c.host == assignments.c.host)
+    named = (assignments.c.host, assignments.c.revision)
+    beyond = or_(of_its_host.scalar_subquery() >= ASSIGNMENTS_KEPT, ~known)
+    some = select(*named).where(beyond).limit(ROWS_AT_ONCE)
+    done = await connection.execute(delete(assignments).where(tuple_(*named).in_(some)))
     return bool(done.rowcount >= ROWS_AT_ONCE)
 
 

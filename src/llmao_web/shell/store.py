@@ -9,9 +9,10 @@ from typing import Protocol
 
 from attrs import evolve, frozen
 
+from llmao_core.config import Json
 from llmao_core.errors import LlmaoError
 from llmao_core.keys import Key
-from llmao_core.protocol import BoxEvent, Fetch
+from llmao_core.protocol import ASSIGNMENTS_KEPT, BoxEvent, Fetch
 from llmao_core.snapshots import Request
 
 from .ledger import FOLDED, Entry, EntryKind, Kept, Numbered, fold
@@ -162,6 +163,10 @@ class Store(Writes, Protocol):
         """Return what hosts fetched, by normalised name, over restarts."""
         ...
 
+    async def assignments(self) -> Mapping[str, Mapping[str, Json]]:
+        """Return the newest that each host was told, by revision, the newest last; no bearers."""
+        ...
+
     async def tidy(self, now: float) -> None:
         """Drop what is older than it is kept; what the fold rests on stays. Call it hourly."""
         ...
@@ -182,6 +187,7 @@ class MemoryStore:
         self.moves: deque[Transition] = deque(maxlen=ENTRIES_KEPT)
         self._samples: dict[Key, deque[Sample]] = {}
         self._fetches: dict[str, Fetches] = {}
+        self._assignments: dict[str, dict[str, Json]] = {}
         self._kept = kept or Kept()
         self._number = 0
         self._newest = 0
@@ -241,6 +247,15 @@ class MemoryStore:
         for event, at in noted:
             if isinstance(event, Fetch):
                 self._fetches[event.host] = fetched(self._fetches.get(event.host), event, at)
+                self._assign(event)
+
+    def _assign(self, event: Fetch) -> None:
+        if (told := event.assignment) is not None:
+            known = self._assignments.get(event.host, {})
+            revision = str(told.get("revision", ""))
+            known = {each: what for each, what in known.items() if each != revision}
+            known[revision] = without_bearers(told)
+            self._assignments[event.host] = dict([*known.items()][-ASSIGNMENTS_KEPT:])
 
     async def told(self, after: int) -> Sequence[Told]:  # noqa: ARG002
         """Return nothing: nobody else shares a memory."""
@@ -249,6 +264,10 @@ class MemoryStore:
     async def fetches(self) -> Mapping[str, Fetches]:
         """Return what hosts fetched."""
         return dict(self._fetches)
+
+    async def assignments(self) -> Mapping[str, Mapping[str, Json]]:
+        """Return what hosts were told."""
+        return dict(self._assignments)
 
     async def tidy(self, now: float) -> None:
         """Do nothing: each log is as long as it may be."""
@@ -266,3 +285,12 @@ def fetched(before: Fetches | None, event: Fetch, at: float) -> Fetches:
         handed_out=event.handed_out or known.handed_out,
         applied=event.applied or known.applied,
     )
+
+
+def without_bearers(assignment: Json) -> Json:
+    """Return what a host is told without its servers' bearers, and without what is made of them."""
+    servers = [
+        {name: value for name, value in server.items() if name != "api_key"}
+        for server in assignment.get("servers", ())
+    ]
+    return {**assignment, "servers": servers}

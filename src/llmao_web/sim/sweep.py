@@ -6,7 +6,7 @@ happens and one thing goes wrong at one place; its name says which, and runs it 
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from llmao_core.reconcile import reconcile
 from llmao_core.testing.fake_vllm import Mode
@@ -29,9 +29,10 @@ KEPT_ACTS = ("approve", "drain", "delete")
 BOOTED_S = 150.0
 BETWEEN_S = 45.0
 DOWN_S = 5.0
-# Until all that an act leads to is written; a prune waits for three reads of the orphan.
+# Until all that an act leads to is written; a prune waits for three reads of the orphan, and a
+# server that refuses our bearer is given the time to be told the new one.
 WATCHED_S = 150.0
-PRUNED_S = 400.0
+LATE_S = {"prune": 400.0, "delete refused": 600.0}
 KEPT_S = 60.0
 DRAINED_S = 30.0
 FROZEN_S = 240.0
@@ -99,6 +100,15 @@ def _drop_host(acts: Acts) -> None:
     _server(acts, OWN, (0.0, Mode.REFUSES))
 
 
+def _take_field(acts: Acts) -> None:
+    """Have one field of a model's rows be written no more: neither by it nor by the defaults."""
+    world = acts.world
+    litellm = world.config.litellm
+    kept = {name: each for name, each in litellm.deployment_defaults.items() if name != "timeout"}
+    world.config = evolve(world.config, litellm=evolve(litellm, deployment_defaults=kept))
+    acts.change_model("large", None)
+
+
 def _drain(acts: Acts, host: str) -> None:
     """Let an admin drain a host, and take it back in the middle of what follows."""
     acts.world.spawn(_drained(acts.world, host))
@@ -120,7 +130,7 @@ ACTS: dict[str, Act] = {
     "update body": lambda acts: acts.change_model("small", 300),
     "update by hand": lambda acts: acts.edit_row(_row(acts, POD), "timeout"),
     "update blocked": lambda acts: acts.edit_row(_row(acts, POD), "block"),
-    "replace": lambda acts: acts.change_model("large", None),
+    "replace": _take_field,
     "duplicate": lambda acts: acts.edit_row(_row(acts, BY_CONTRACT), "copy"),
     "prune": _drop_host,
     "reboot": lambda acts: acts.ask_reboot(_box(acts, POD), 10.0),
@@ -256,7 +266,7 @@ def _crashing(case: Case) -> Middle:
 def _watched_s(case: Case) -> float:
     if case.family == KEPT:
         return KEPT_S
-    return PRUNED_S if case.what == "prune" else WATCHED_S
+    return LATE_S.get(case.what, WATCHED_S)
 
 
 def _die(acts: Acts, name: str) -> bool:
