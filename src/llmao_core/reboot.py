@@ -306,7 +306,9 @@ def _action(
 
 def _hold(host: str, known: Reboot, places: Places, servers: list[Draft], scene: Scene) -> Hold:
     """Return what a reboot waits for: its routes always, its requests for a while."""
-    if any(draft.entry.rows or draft.facts.gate in _UNKNOWN for draft in servers):
+    # What LiteLLM has is not known while it is unread: a route may lead there.
+    blind = scene.deployments is None
+    if blind or any(draft.entry.rows or draft.facts.gate in _UNKNOWN for draft in servers):
         return Hold.DRAINING
     found = places.of(host).found
     if found is None or (found.provider, found.instance.id) != (known.provider, known.instance_id):

@@ -320,3 +320,16 @@ def test_a_reboot_its_provider_was_told_of_cannot_be_called_off() -> None:
     call_off(it)
     it.step(114)
     assert host(it).reboot_since is not None
+
+
+def test_no_box_is_rebooted_while_it_is_not_known_what_leads_to_it() -> None:
+    """Also one that is to serve nothing any more: LiteLLM, unread, may have a route there."""
+    it = told(hosts={BOX: {}})
+    it.step(60, rows=[])
+    it.step(70, litellm="silent")
+    it.step(600)
+    press(it)
+    it.step(660)
+    assert [] == it.orders
+    it.step(700, litellm="answers")
+    assert 1 == len(it.orders)
