@@ -25,9 +25,10 @@ from .stage import Server
 
 pytestmark = pytest.mark.real
 
-# Where pages are judged: the narrowest width that must do, and a desk's; each in both colours.
+# Where pages are judged: the narrowest width that must do and a desk's in both colours, and one
+# between, where tables change their form.
 COLOURS: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-LOOKS = [(width, colours) for width in (360, 1440) for colours in COLOURS]
+LOOKS = [*((width, colours) for width in (360, 1440) for colours in COLOURS), (768, COLOURS[0])]
 PATHS = (
     "/models",
     "/models?as=caller",
@@ -89,8 +90,8 @@ async def page_of(page: Page, url: str, server: Server) -> str:
 async def test_no_page_complains_leaves_its_origin_scrolls_sideways_or_shuts_anybody_out(
     browser: Browser, fleet: Fleet
 ) -> None:
-    """At 360 and 1440 px, light and dark: a quiet console, requests to llmao alone, nothing wider
-    than the window, and nothing that axe calls serious."""
+    """At 360 and 1440 px, light and dark, and at 768: a quiet console, requests to llmao alone,
+    nothing wider than the window, and nothing that axe calls serious."""
     await fleet.asks(STRANGER)
     troubles: list[str] = []
     page = await browser.new_page(reduced_motion="reduce")
