@@ -141,6 +141,7 @@ async def test_the_api_tells_what_admins_said_of_a_box() -> None:
         await office.label(BOX, "spare", "Until Friday.", "alice")
         await office.drain(BOX, "bob")
         at = world.clock.now()
+        await world.clock.advance(1)
         said = {"label": "spare", "note": "Until Friday.", "noted_by": "alice", "noted_at": at}
         assert {**said, "drained": True, "retired": False}.items() <= (
             await asked(world, BOX)

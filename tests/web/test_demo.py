@@ -131,7 +131,7 @@ async def test_the_demos_rows_in_a_real_proxy_go_with_it_and_no_others(tmp_path:
         assert ours.pop().startswith("demo-")
         assert {"theirs", "other-fleet"} == set(litellm.truth())
     assert "Removed the demo's" in said
-    assert "The demo has ended; nothing of it stays behind." == said.splitlines()[-1]
+    assert "The demo has ended; nothing of it stays behind." == said.strip().splitlines()[-1]
     assert MASTER_KEY not in said
     assert 0 == one.process.returncode
 
