@@ -94,7 +94,7 @@ async def test_what_one_replica_saw_the_others_are_told(new: Open) -> None:
 async def test_a_long_assignment_is_left_out(new: Open) -> None:
     """One that fits arrives with the fetch; of one that does not only the fetch arrives."""
     first, second = await new(), await new()
-    fits, long = {"servers": [{"name": "a"}]}, {"servers": ["x" * 70_000]}
+    fits, long = {"servers": [{"name": "a"}]}, {"servers": [{"name": "x" * 70_000}]}
     await first.tell([(Fetch("c.1", "r1", "", fits), NOW), (Fetch("c.2", "r2", "", long), NOW)])
     heard = [each.what for each in await second.told(0)]
     assert [fits, None] == [each.assignment for each in heard if isinstance(each, Fetch)]
