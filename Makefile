@@ -36,8 +36,9 @@ test-real: $(READY)  ## the tests against a real LiteLLM and a real vLLM (instal
 	$(PY) -m pytest -m real tests/real --ignore tests/real/test_kill9.py
 	$(PY) -m pytest -m real -n 2 tests/real/test_kill9.py
 
-test-sim: $(READY)  ## 100 simulated worlds of two hours, and the three Sieve families
-	$(PY) -m pytest -m sim tests/sim
+test-sim: $(READY)  ## simulated worlds, the three Sieve families, planted bugs, the demo
+	$(PY) -m pytest -m sim -n 2 --dist loadfile tests/sim/test_demo_story.py tests/sim/test_planted.py
+	$(PY) -m pytest -m sim tests/sim --ignore tests/sim/test_demo_story.py --ignore tests/sim/test_planted.py
 
 test-planted: $(READY)  ## planted bugs, one at a time in a copy: which test finds each
 	$(PY) -m tests.planted
