@@ -103,7 +103,7 @@ class Judge:
         """What a pass sees serve is planned, and what is planned is begun."""
         found = self._prompt.unplanned(view, plan)
         if found is None and who is self.world.llmao:
-            limit_s = self.limits.heeded_s * self._pace
+            limit_s = self.limits.begun_s * self._pace
             found = self._prompt.idle(who, plan, self.world.seconds, self._able_to_add, limit_s)
         if found is not None:
             self.world.fail(found.name, found.what, found.key)
@@ -378,8 +378,10 @@ class Judge:
         return wrong
 
     def _wrong(self, deployment: Deployment, rows: list[Stored]) -> list[str]:
-        if self.world.drains.may_be_out(deployment):
+        if self.world.drains.since(deployment) is not None:
             return ["it is drained, and has a row"] if rows else []
+        if self.world.drains.may_be_out(deployment):
+            return []
         if len(rows) > 1:
             return [f"{len(rows)} rows"]
         if deployment.provider:

@@ -19,6 +19,8 @@ OPINION_S = 30.0
 SLACK_S = 15.0
 # A read asked for at once may be refused as too early and be tried again.
 LISTING_S = 20.0
+# Writes are made one after the other; two before this one may run into their time-out.
+WRITES_S = 60.0
 
 
 def backoff_s(failures: int, *, removes: bool) -> float:
@@ -61,6 +63,11 @@ class Limits:
     def heeded_s(self) -> float:
         """Return how long after a decision a write may begin that was planned before it."""
         return SLACK_S + self.told_s
+
+    @property
+    def begun_s(self) -> float:
+        """Return how long after it was planned a write may begin: after those before it."""
+        return self.heeded_s + WRITES_S
 
     @property
     def drained_s(self) -> float:
