@@ -36,11 +36,11 @@ def fold_emptied(history: History, scene: Scene) -> Emptied | None:
     present = our_rows(scene.fleet.name, read.body.rows)
     if old is not None and len(present) > old.back:
         # A row that goes again later went for a reason of its own.
-        old = evolve(old, bare=False, back=len(present))
+        old = evolve(old, back=len(present))
     before = rows_left(history, scene)
     gone = len(before) >= _FEWEST and before.isdisjoint(present)
-    if gone and not (old is not None and old.bare):
-        return Emptied(read.taken_at, len(before), bare=not present)
+    if gone and (old is None or old.back):
+        return Emptied(read.taken_at, len(before), len(present))
     return old if old is not None and _stands(old, scene) else None
 
 

@@ -197,12 +197,11 @@ class Foreign:
 class Emptied:
     """All rows of ours vanished from LiteLLM at once. at: of the first read without them.
 
-    rows: how many there were. bare: none has been seen back since. back: the most that were.
+    rows: how many there were. back: the most of ours that were seen at once since.
     """
 
     at: float
     rows: int
-    bare: bool = True
     back: int = 0
 
 

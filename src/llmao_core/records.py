@@ -135,6 +135,11 @@ class Record(NamedTuple):
         """Tell whether LiteLLM sends callers to its row."""
         return self.row is not None and self.row.live and not self.row.blocked
 
+    @property
+    def put_away(self) -> bool:
+        """Tell whether nobody is to wait for it: its host is retired, and its row is gone."""
+        return self.retired and self.row is None
+
 
 @frozen
 class AttentionItem:

@@ -76,11 +76,6 @@ def _model(
     )
 
 
-def _gone(record: Record) -> bool:
-    """Tell whether nobody is to wait for it: its box is retired, and its route is gone."""
-    return record.retired and record.row is None
-
-
 def _driven(record: Record) -> bool:
     """Tell whether something fresh says how a server is: llmao's own probe, or LiteLLM alone."""
     return (record.lifecycle in _COUNTED and record.fresh) or record.reached
@@ -133,7 +128,7 @@ _IN_ORDER = tuple(dict.fromkeys((*_BETTER, *_WORDS.values(), _RETIRED)))
 def _words(record: Record) -> str:
     """Return how a deployment counts: one that is healthy and cannot be called says why."""
     life = record.lifecycle
-    if _gone(record):
+    if record.put_away:
         return _RETIRED
     if record.reached:
         return _REACHED

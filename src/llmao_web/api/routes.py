@@ -69,17 +69,12 @@ class Counter:
         intended, office = self.desk.intended(), self.office
         if intended is None:
             return say.Known(self.fleet)
-        listings = office.listings().items() if office else ()
         return say.Known(
             self.fleet,
             {model.model_name: model for model in reversed(intended.config.models)},
             intended.labels,
             office.notes() if office else {},
-            {
-                (provider, instance.id): instance
-                for provider, reading in listings
-                for instance in (reading.snapshot.body.instances if reading.snapshot else ())
-            },
+            office.listings() if office else {},
         )
 
 

@@ -14,8 +14,8 @@ from llmao_core import keys as core_keys
 from llmao_core import plan as core_plan
 from llmao_core import records as core
 from llmao_core.intended import Labels
-from llmao_core.snapshots import Instance
-from llmao_web.pages.boxes import is_retired
+from llmao_core.snapshots import Instance, Listing, Reading
+from llmao_web.pages.boxes import instances_of, is_retired
 from llmao_web.pages.callers import UNKNOWN, about
 from llmao_web.pages.lines import port_of
 from llmao_web.pages.names import page_id
@@ -27,13 +27,13 @@ from . import shapes
 
 @frozen
 class Known:
-    """What is known beside a view. models, notes: by name; listed: by provider and instance id."""
+    """What is known beside a view. models, notes: by name; listings: the last ones, by provider."""
 
     fleet: str
     models: Mapping[str, core_config.Model] = field(factory=dict)
     labels: Labels = field(factory=Labels)
     notes: Mapping[str, Note] = field(factory=dict)
-    listed: Mapping[tuple[str, str], Instance] = field(factory=dict)
+    listings: Mapping[str, Reading[Listing]] = field(factory=dict)
 
 
 def key(given: core_keys.Key) -> shapes.Key:
@@ -101,7 +101,7 @@ def deployment(record: core.Record, known: Known) -> shapes.Deployment:
         fails=record.fails,
         revision=shapes.Revision(record.revision_current, record.revision_applied),
         drained=record.drained,
-        retired=record.drained and record.host in known.labels.retired_hosts,
+        retired=record.drained and record.retired,
         restarting=record.restarting,
         unlisted=record.unlisted,
         reached=record.reached,
@@ -121,9 +121,9 @@ def _address(record: core.Record) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def box(host: core.HostView, known: Known) -> shapes.Box:
-    """Return a host or an instance."""
-    note, instance = known.notes.get(host.name), known.listed.get((host.provider, host.instance_id))
+def box(host: core.HostView, instance: Instance | None, known: Known) -> shapes.Box:
+    """Return a host or an instance. instance: as its provider listed it last."""
+    note = known.notes.get(host.name)
     return shapes.Box(
         name=host.name,
         provider=host.provider,
@@ -152,7 +152,8 @@ def box(host: core.HostView, known: Known) -> shapes.Box:
 
 def boxes(view: core.View, known: Known) -> list[shapes.Box]:
     """Return every host and instance, those that pages hide included."""
-    return [box(each, known) for each in view.hosts]
+    listed = {(provider, one.id): one for provider, one in instances_of(known.listings)}
+    return [box(each, listed.get((each.provider, each.instance_id)), known) for each in view.hosts]
 
 
 def item(given: core.AttentionItem) -> shapes.Item:

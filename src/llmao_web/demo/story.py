@@ -113,10 +113,10 @@ class Story:
             self.say(line.said)
         while True:
             self.tour.show(step())
-            now = clock.monotonic()
-            if now >= (longest if self._deeds.unrouted else ends):
+            left_s = (longest if self._deeds.unrouted else ends) - clock.monotonic()
+            if left_s <= 0:
                 return
-            await clock.sleep(min(_LOOK_S, max(ends - now, 0.0) or longest - now))
+            await clock.sleep(min(_LOOK_S, left_s))
             self._deeds = await watch.look(self._deeds)
             for host in self._deeds.out:
                 self.world.finish(host)

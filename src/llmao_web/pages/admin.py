@@ -25,7 +25,7 @@ from llmao_web.shell.store import Wanted
 
 from .approving import Approving, approving, state_of
 from .boxes import listed_as, listed_words
-from .forms import AnyRequest, Form, fields_of
+from .forms import AnyRequest, Form, asked_in
 from .hosts_lines import hosts_lines
 from .live import Live, Source
 from .log import line
@@ -142,7 +142,7 @@ def admin_page(pages: AdminPages, live: Live, renderer: Renderer) -> HTTPRouteHa
 
     @page("/admin")
     async def admin(request: AnyRequest) -> Response[str]:
-        form = await pages.form(fields_of(request.scope["query_string"].decode("latin-1")))
+        form = await pages.form(asked_in(request))
         choosing: Approving | None = form["choosing"]
         host = choosing.host if choosing else ""
         sheet = await pages.sheet(host, choosing=choosing is not None)

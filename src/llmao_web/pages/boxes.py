@@ -4,7 +4,7 @@ Rule of this file: every instance of every listing and every host is a box somew
 the newest pass matched them. It concludes nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import define, evolve, field, frozen
 
@@ -236,12 +236,18 @@ def fetched_by(name: str, host: HostView | None, fetches: Mapping[str, Fetches])
 # ---- matching
 
 
+def instances_of(listings: Mapping[str, Reading[Listing]]) -> Iterator[tuple[str, Instance]]:
+    """Yield every instance of the last good listings, each with its provider."""
+    for provider, reading in listings.items():
+        for instance in reading.snapshot.body.instances if reading.snapshot else ():
+            yield provider, instance
+
+
 def listed_as(listings: Mapping[str, Reading[Listing]], host: str) -> tuple[Instance | None, str]:
     """Return the one listed instance that goes by this name, and its provider."""
     found = [
         (instance, provider)
-        for provider, reading in listings.items()
-        for instance in (reading.snapshot.body.instances if reading.snapshot else ())
+        for provider, instance in instances_of(listings)
         if instance.status is not BoxStatus.GONE and host in instance.called
     ]
     return found[0] if len(found) == 1 else (None, "")
@@ -259,8 +265,7 @@ def called(listings: Mapping[str, Reading[Listing]]) -> frozenset[str]:
     """Return every name of every listed instance."""
     return frozenset(
         name
-        for reading in listings.values()
-        for instance in (reading.snapshot.body.instances if reading.snapshot else ())
+        for _, instance in instances_of(listings)
         if instance.status is not BoxStatus.GONE
         for name in instance.called
     )

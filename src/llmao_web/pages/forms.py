@@ -51,6 +51,11 @@ async def read_form(request: AnyRequest) -> Form:
     return fields_of((await request.body()).decode("utf-8", "replace"))
 
 
+def asked_in(request: AnyRequest) -> Form:
+    """Return the fields of a query; `url` would fail for bytes that are no UTF-8."""
+    return fields_of(request.scope["query_string"].decode("latin-1"))
+
+
 def fields_of(text: str) -> Form:
     """Return the fields of an encoded form or query; raises TurnedAwayError for too many."""
     try:

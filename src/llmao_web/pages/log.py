@@ -16,7 +16,7 @@ from llmao_web.desk import Office
 from llmao_web.shell.ledger import Entry, EntryKind, Numbered
 from llmao_web.shell.store import Transition, Wanted
 
-from .forms import AnyRequest, Form, fields_of
+from .forms import AnyRequest, Form, asked_in
 from .names import page_of
 from .render import Renderer, page
 from .said import GOOD, about, deed, evidence_of, grounds_of, said, tone_of
@@ -44,8 +44,7 @@ def log_page(office: Office, renderer: Renderer, fleet: str) -> HTTPRouteHandler
 
     @page("/admin/log")
     async def log(request: AnyRequest) -> Response[str]:
-        asked = fields_of(request.scope["query_string"].decode("latin-1"))
-        context = await _context(office, asked, fleet)
+        context = await _context(office, asked_in(request), fleet)
         return renderer.page("log.html.j2", context, request=request)
 
     return log

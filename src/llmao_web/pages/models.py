@@ -266,7 +266,7 @@ def idle_words(view: View) -> str:
 
 def _to_come(view: View) -> str:
     """Return which servers work and have no route yet, and what for they wait."""
-    waiting = [f"{one.key} gets its route {waits(one)}" for one in view.records if waits(one)]
+    waiting = [f"{one.key} gets its route {due}" for one in view.records if (due := waits(one))]
     more = len(waiting) - WAITING_SHOWN
     rest = f"; {more} more wait, too" if more > 0 else ""
     told = "; ".join(waiting[:WAITING_SHOWN])
@@ -280,12 +280,7 @@ def _press(action: Action) -> tuple[Any, ...]:
 def _records(model: ModelView, by_key: Mapping[Key, list[Record]]) -> list[Record]:
     """Return what serves a model, or should."""
     found = (one for key in (*model.keys, *model.orphans) for one in by_key.get(key, ()))
-    return [one for one in found if not _hidden(one)]
-
-
-def _hidden(record: Record) -> bool:
-    """Tell whether it is left off the tables: its box is retired, and its route is gone."""
-    return record.retired and record.row is None
+    return [one for one in found if not one.put_away]
 
 
 def _how_bad(model: ModelView) -> tuple[bool, int]:

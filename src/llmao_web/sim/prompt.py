@@ -34,7 +34,7 @@ class Late:
 class Prompt:
     """What each llmao plans to add and has not begun, since when."""
 
-    _planned: dict[tuple[Llmao, str], float] = field(factory=dict)
+    _planned: dict[Llmao, dict[str, float]] = field(factory=dict)
 
     def unplanned(self, view: View, plan: Plan) -> Late | None:
         """Return what a pass saw serve without a row and neither plans nor says why not."""
@@ -49,20 +49,18 @@ class Prompt:
         self, who: Llmao, plan: Plan, now: float, since: Callable[[str], float], limit_s: float
     ) -> Late | None:
         """Return what is planned to be added at once and is not begun. since: able, by row."""
-        waiting = [action for action in plan.actions if _to_add(action)]
-        kept = {(who, action.litellm_id) for action in waiting}
-        for one in [one for one in self._planned if one[0] is who and one not in kept]:
-            del self._planned[one]
-        for action in waiting:
-            began = self._planned.setdefault((who, action.litellm_id), now)
-            if (for_s := now - max(began, since(action.litellm_id))) > limit_s:
+        waiting = {action.litellm_id: action for action in plan.actions if _to_add(action)}
+        before = self._planned.get(who, {})
+        self._planned[who] = {row: before.get(row, now) for row in waiting}
+        for row, action in waiting.items():
+            if (for_s := now - max(self._planned[who][row], since(row))) > limit_s:
                 what = f"{action.key} is to be added for {for_s:.0f} s, and nobody begins"
                 return Late("planned-is-begun", what, str(action.key))
         return None
 
     def begun(self, who: Llmao, order: Order) -> None:
         """Note that a write has begun."""
-        self._planned.pop((who, order.target), None)
+        self._planned.get(who, {}).pop(order.target, None)
 
 
 def _ready(record: Record) -> bool:
