@@ -66,6 +66,7 @@ class Places:
 
 
 _NOWHERE = Place()
+NO_PLACES = Places()
 
 
 @frozen
@@ -99,7 +100,7 @@ def find(
 ) -> Places:
     """Return the place of every host; listings are fresh ones, by provider."""
     if not listings:
-        return Places()
+        return NO_PLACES
     providers = tuple(sorted(listings))
     told = _TOLD(providers, intended, *(listings[name].body.instances for name in providers))
     if told.places is not None:

@@ -22,18 +22,19 @@ from .history import History, HostHistory, KeyHistory, RowHistory
 from .join import Joined, Joint, join
 from .keys import Key
 from .money import boxes, fold_idle
-from .placement import Places, find, fold_host
+from .placement import NO_PLACES, Places, find, fold_host
 from .plan import Plan, Policy
 from .reboot import by_name, fold_reboots, reboot_actions, seen_back
 from .records import Kind, Lifecycle, View
 from .restrain import asks, failing_since, first_outside, outside, reads, removed_now, restrain
 from .rollup import roll_up
 from .scene import Scene, look
+from .settled import ground, keep, settled
 from .snapshots import Snapshots, SourceState
 from .table import action_rule, life_rule
 from .views import host_views, make_records, source_views
 
-_NO_PLACES, _NO_ENTRIES, _NO_HISTORY = Places(), Joint(()), History()
+_NO_ENTRIES, _NO_HISTORY = Joint(()), History()
 
 
 @define
@@ -49,7 +50,7 @@ class Judged:
     plan: Plan
     history: History
     scene: Scene | None = None
-    told: Places = _NO_PLACES
+    told: Places = NO_PLACES
     joint: Joint = _NO_ENTRIES
     drafts: Sequence[Draft] = ()
     folded: History = _NO_HISTORY
@@ -141,18 +142,23 @@ def _names(scene: Scene) -> Iterator[str]:
 def _decide(
     scene: Scene, places: Places, joint: Joint, hosts: Mapping[str, HostHistory], history: History
 ) -> list[Draft]:
-    return [_draft(entry, scene, places, hosts, history) for entry in joint.entries]
+    drafts, on = [], ground(scene, places)
+    for entry in joint.entries:
+        host = hosts.get(entry.deployment.host) if entry.deployment else None
+        known = history.keys.get(entry.key)
+        row_known = history.rows.get(entry.rows[0].id) if entry.rows else None
+        draft = settled(entry, known, row_known, host, scene, on)
+        if draft is None:
+            draft = _draft(entry, scene, places, host, history)
+            keep(draft, scene, on)
+        drafts.append(draft)
+    return drafts
 
 
 def _draft(
-    entry: Joined,
-    scene: Scene,
-    places: Places,
-    hosts: Mapping[str, HostHistory],
-    history: History,
+    entry: Joined, scene: Scene, places: Places, host: HostHistory | None, history: History
 ) -> Draft:
     """Return one key, decided: folded, classified and looked up in the table."""
-    host = hosts.get(entry.deployment.host) if entry.deployment else None
     known, targets = fold_key(history.keys.get(entry.key), entry, host, scene)
     aim = aim_of(entry, known, targets, scene)
     opinion = scene.opinion(entry.rows[0].id) if entry.rows else None

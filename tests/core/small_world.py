@@ -28,6 +28,7 @@ from llmao_core.snapshots import (
     Snapshot,
     Snapshots,
 )
+from llmao_core.testing.anew import reconcile_anew
 from llmao_core.testing.replies import OK
 from llmao_core.testing.replies import TIMED_OUT as _SILENT
 from llmao_core.testing.strategies import Case
@@ -169,9 +170,10 @@ class World:
                 self._write(action)
 
     def _pass(self) -> None:
-        self.view, self.plan, self.history = reconcile(
-            self.snapshots, self.history, self.policy, self.now
-        )
+        given = (self.snapshots, self.history, self.policy, self.now)
+        told = reconcile(*given)
+        assert told == reconcile_anew(*given), "what was kept of an earlier pass decides"
+        self.view, self.plan, self.history = told
         self.snapshots = evolve(self.snapshots, placed=dict(self.view.placed))
 
     # ---- what is read

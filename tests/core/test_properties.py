@@ -21,6 +21,7 @@ from llmao_core.history import History
 from llmao_core.keys import canonical_url, normalise_base
 from llmao_core.plan import Action, Plan
 from llmao_core.probes import ProbeReport, ReplyKind, Target
+from llmao_core.reconcile import reconcile
 from llmao_core.records import Kind, Record, View
 from llmao_core.snapshots import Reading, Row, Snapshots, SourceState
 from llmao_core.testing.fleets import FLEET, SECRETS
@@ -105,6 +106,14 @@ def test_idempotent(case: Case) -> None:
     assert view == again[0]
     assert plan == again[1]
     assert history == again[2]
+
+
+@given(cases())
+def test_what_is_kept_decides_nothing(case: Case) -> None:
+    """A pass that looks only at what is new comes to what a look at everything comes to."""
+    kept = reconcile(case.snapshots, case.history, case.policy, case.now)
+
+    assert kept == case.run()
 
 
 @given(cases(), st.randoms(use_true_random=False))

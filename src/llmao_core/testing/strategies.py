@@ -40,6 +40,7 @@ from llmao_core.snapshots import (
     WrongKeys,
 )
 
+from .anew import reconcile_anew
 from .fleets import HOSTS, OLD_NAMES, intendeds, pick
 from .replies import CANARIES, REPORTS
 from .rows import loose_rows, rows_of
@@ -78,7 +79,7 @@ class Case:
     def run(self, **changes: Any) -> tuple[View, Plan, History]:
         """Return what reconcile makes of it; `changes` replace fields of the case."""
         one = evolve(self, **changes) if changes else self
-        return reconcile(one.snapshots, one.history, one.policy, one.now)
+        return reconcile_anew(one.snapshots, one.history, one.policy, one.now)
 
 
 # ---- sources

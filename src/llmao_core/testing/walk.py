@@ -15,6 +15,7 @@ from llmao_core.reconcile import reconcile
 from llmao_core.records import ProbeSpec
 from llmao_core.snapshots import Asked, Deployments, Health, Listing, Reading, Snapshot
 from llmao_core.testing import answers
+from llmao_core.testing.anew import reconcile_anew
 from llmao_core.testing.invariants import check
 from llmao_core.testing.situation import (
     Server,
@@ -157,7 +158,7 @@ class Walk(World):
         self.view, self.plan, self.history = reconcile(
             self.snapshots, before, self.policy, self.now
         )
-        again = reconcile(self.snapshots, self.history, self.policy, self.now)
+        again = reconcile_anew(self.snapshots, self.history, self.policy, self.now)
         assert (self.view, self.plan, self.history) == again, "a second pass changes something"
         check(self.view, self.plan, self.history, self.rows, self._fleet_name)
         self.snapshots = evolve(self.snapshots, placed=self.view.placed)

@@ -13,6 +13,7 @@ from llmao_core.actions import Write
 from llmao_core.errors import Trouble
 from llmao_core.intended import Intended
 from llmao_core.probes import CanaryReport, OpenPathsReport, ProbeReport, Probes, Target
+from llmao_core.remembered import Remembered
 from llmao_core.snapshots import (
     Asked,
     BoxFetches,
@@ -97,15 +98,12 @@ def together(parts: Parts) -> Snapshots:
         intended=parts["intended"],
         protocol=boxes if parts["boxes"] else None,
         inventories={
-            name: _reading(
-                parts[f"{_LISTED}{name}"],
-                Listing(parts[f"{_LISTED}{name}.instances"], parts[f"{_LISTED}{name}"].complete),
-            )
+            name: _LISTINGS(name, parts[f"{_LISTED}{name}"], parts[f"{_LISTED}{name}.instances"])
             for name in names
         },
         probes=Probes(parts["probes"], parts["canaries"], parts["open_paths"]),
-        deployments=_reading(parts["deployments"], Deployments(parts["deployments.rows"])),
-        health=_reading(parts["health"], Health(parts["health.opinions"], parts["health.asked"])),
+        deployments=_DEPLOYMENTS("", parts["deployments"], parts["deployments.rows"]),
+        health=_HEALTH("", parts["health"], parts["health.opinions"], parts["health.asked"]),
         writes=parts["writes"],
         requests=parts["requests"],
         placed=parts["placed"],
@@ -128,6 +126,16 @@ def _read(reading: Reading[Any]) -> Read:
 def _reading(read: Read, body: Any) -> Reading[Any]:
     snapshot = None if read.taken_at is None else Snapshot(read.taken_at, body)
     return Reading(read.interval_s, snapshot, read.trouble, read.reboots)
+
+
+# What was read once is the same object in every pass until the next read, as it was when recorded.
+_LISTINGS = Remembered(
+    lambda _, read, instances: _reading(read, Listing(instances, read.complete)), most=10
+)
+_DEPLOYMENTS = Remembered(lambda _, read, rows: _reading(read, Deployments(rows)), most=1)
+_HEALTH = Remembered(
+    lambda _, read, opinions, asked: _reading(read, Health(opinions, asked)), most=1
+)
 
 
 # ---- how each part changes
