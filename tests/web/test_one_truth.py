@@ -22,7 +22,7 @@ from llmao_core.records import (
     View,
 )
 from llmao_core.snapshots import SourceState
-from llmao_web.pages.models import AS_INTENDED, idle_words
+from llmao_web.pages.models import AS_INTENDED, NOT_BY_ITSELF, idle_words
 from llmao_web.pages.overview import tiles
 from llmao_web.pages.probes import probe_lines
 from llmao_web.pages.work import work_of
@@ -209,6 +209,14 @@ def test_an_empty_plan_names_what_works_and_has_no_route_yet() -> None:
     assert idle_words(view).startswith(words)
     assert "0 actions planned, 1 to come" in figures(view)
     assert AS_INTENDED == idle_words(evolve(view, records=()))
+
+
+@pytest.mark.parametrize("kind", [ItemKind.LITELLM_NO_DATABASE, ItemKind.MODEL_UNAVAILABLE])
+def test_an_empty_plan_is_not_called_good_while_callers_get_errors(kind: ItemKind) -> None:
+    """What llmao cannot do by itself stands under Work needed, and the plan sends people there."""
+    item = AttentionItem("small", kind, "It does not work.")
+    view = evolve(waiting_view(), records=(), items=(item,))
+    assert idle_words(view) == NOT_BY_ITSELF
 
 
 def test_a_source_that_fails_is_told_before_it_is_stale() -> None:

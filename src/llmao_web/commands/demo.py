@@ -190,7 +190,8 @@ async def _demo(asked: Asked) -> bool:
             finally:
                 await story.close()
 
-        click.echo(f"Open {url}/models and watch. Ctrl-C ends the demo.")
+        click.echo(f"Open {url}/models and watch. The demo ends after {asked.minutes:g} minutes,")
+        click.echo("or with Ctrl-C.")
         click.echo(f"In another terminal, `llmao explain --url {url} {PAIR}` says why a box is")
         click.echo(f"as it is, `llmao status --url {url}` what needs you, and")
         click.echo(f"`llmao plan --url {url}` what llmao is about to do.\n")

@@ -15,7 +15,7 @@ from litestar.handlers import HTTPRouteHandler
 from llmao_core.config import Model
 from llmao_core.keys import Key
 from llmao_core.plan import Action, Plan
-from llmao_core.records import Availability, ModelView, Record, View
+from llmao_core.records import Availability, ItemKind, ModelView, Record, View
 from llmao_core.recovery import waits
 from llmao_core.snapshots import SourceState
 from llmao_core.verdicts import WORST_FIRST, Lifecycle
@@ -43,7 +43,10 @@ ADMIN, CALLER = "models/admin", "models/caller"
 LITELLM = "litellm"
 AS_INTENDED = "Nothing to do: LiteLLM is as intended."
 NOT_READ = "Nothing is planned: LiteLLM cannot be read now, and was as intended when last read."
+NOT_BY_ITSELF = "Nothing is planned: what is left is not in llmao's hands. See Work needed."
 WAITING_SHOWN = 3
+# LiteLLM may be as intended and callers still get errors: then these words would be a riddle.
+_LEFT = {ItemKind.LITELLM_NO_DATABASE, ItemKind.MODEL_UNAVAILABLE, ItemKind.NOT_LIVE}
 NOT_KNOWN = "Nothing is planned: what LiteLLM has is not known now."
 
 
@@ -261,7 +264,8 @@ def idle_words(view: View) -> str:
         return NOT_KNOWN
     if litellm.trouble is not None:
         return NOT_READ
-    return _to_come(view) or AS_INTENDED
+    left = any(item.kind in _LEFT for item in view.items)
+    return _to_come(view) or (NOT_BY_ITSELF if left else AS_INTENDED)
 
 
 def _to_come(view: View) -> str:
