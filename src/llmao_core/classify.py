@@ -133,10 +133,14 @@ def _served(known: KeyHistory) -> Served:
     return Served.YES if later else Served.NO
 
 
+def handed_out(known: KeyHistory) -> float | None:
+    """Return when the hand-out it has to serve after was made, None if there was none."""
+    return known.handout if known.handout is not None else known.last_handout
+
+
 def _handout(known: KeyHistory, scene: Scene) -> Handout:
-    if known.last_handout is None:
+    if (since := handed_out(known)) is None:
         return Handout.NONE
-    since = known.handout if known.handout is not None else known.last_handout
     young = scene.now - since <= scene.fleet.health_grace_s
     return Handout.YOUNG if young else Handout.OLD
 

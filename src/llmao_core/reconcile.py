@@ -145,9 +145,7 @@ def _decide(
     drafts, on = [], ground(scene, places)
     for entry in joint.entries:
         host = hosts.get(entry.deployment.host) if entry.deployment else None
-        known = history.keys.get(entry.key)
-        row_known = history.rows.get(entry.rows[0].id) if entry.rows else None
-        draft = settled(entry, known, row_known, host, scene, on)
+        draft = settled(entry, host, history, scene, on)
         if draft is None:
             draft = _draft(entry, scene, places, host, history)
             keep(draft, scene, on)

@@ -11,8 +11,9 @@ from typing import Any
 
 from attrs import define, frozen
 
+from .classify import handed_out
 from .draft import Draft
-from .history import HostHistory, KeyHistory, RowHistory
+from .history import History, HostHistory
 from .join import Joined
 from .keys import Key
 from .placement import Places
@@ -55,9 +56,8 @@ KEPT: dict[Key, _Kept] = {}
 
 def settled(
     entry: Joined,
-    known: KeyHistory | None,
-    row_known: RowHistory | None,
     host: HostHistory | None,
+    history: History,
     scene: Scene,
     ground: Ground | None,
 ) -> Draft | None:
@@ -70,10 +70,11 @@ def settled(
     if kept is None or kept.ground is not ground or scene.now >= kept.until:
         return None
     draft = kept.draft
+    row = draft.row
     same = (
         draft.entry is entry
-        and draft.known is known
-        and draft.row_known is row_known
+        and draft.known is history.keys.get(entry.key)
+        and draft.row_known is (history.rows.get(row.id) if row else None)
         and draft.host_known is host
     )
     if not same:
@@ -138,6 +139,5 @@ def _ages(draft: Draft, scene: Scene) -> Iterator[float]:
         yield seen.probed_at + scene.stale_s + seen.took_s
     if draft.opinion is not None:
         yield draft.opinion.checked_at + OPINION_MAX_AGE_S
-    if known.last_handout is not None:
-        since = known.handout if known.handout is not None else known.last_handout
+    if (since := handed_out(known)) is not None:
         yield since + scene.fleet.health_grace_s
